@@ -1,7 +1,7 @@
-"""Examples of hypothesis are the same in every run, so that a failure is everybody's failure.
+"""Examples of hypothesis are the same in every run, so that a failure can be repeated by everyone.
 
-Modules that need an extra are left out of the doctests where the extra is not installed. Whoever is
-in a hurry says ``--within SECONDS``, and tests that have not begun by then are skipped.
+Modules that need an extra are left out of the doctests where the extra is not installed. With
+``--within SECONDS``, tests that have not begun by then are skipped.
 """
 
 from __future__ import annotations
@@ -23,8 +23,15 @@ if find_spec("torch") is None:
     collect_ignore_glob += ["src/mustdp/training/networks/*", "src/mustdp/interop/opacus.py"]
 elif find_spec("opacus") is None:
     collect_ignore_glob.append("src/mustdp/interop/opacus.py")
-if find_spec("dp_accounting") is None:
-    collect_ignore_glob.append("src/mustdp/interop/dp_accounting.py")
+for _package, _bridge in (
+    ("dp_accounting", "dp_accounting"),
+    ("jax_privacy", "jax_privacy"),
+    ("opendp", "opendp"),
+    ("flwr", "flower"),
+    ("yaml", "deployments"),
+):
+    if find_spec(_package) is None:
+        collect_ignore_glob.append(f"src/mustdp/interop/{_bridge}.py")
 if find_spec("sklearn") is None:
     collect_ignore_glob.append("src/mustdp/training/linear/*")
 
@@ -36,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="skip tests that have not begun after so many seconds",
+        help="skip tests that have not begun after this many seconds",
     )
 
 

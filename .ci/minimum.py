@@ -9,13 +9,13 @@ import re
 import tomllib
 from pathlib import Path
 
-TOOLS = {"dev", "site", "bench"}
+TOOLS = {"dev", "site", "bench", "interop"}
 #: Libraries whose data frames are taken: no extra asks for them, and tests do.
 FRAMES = {"pandas", "polars"}
 
 project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
 extras = project["optional-dependencies"]
-wanted = [one for one in extras["dev"] if re.match(r"[\w-]+", one)[0] in FRAMES]
+wanted = [one for one in extras["dev"] if one.partition(">")[0] in FRAMES]
 for lines in (project["dependencies"], *(extras[name] for name in extras.keys() - TOOLS)):
     wanted += lines
 for one in sorted(set(wanted)):

@@ -1,13 +1,14 @@
 """One DP-SGD step: ours against plain SGD and Opacus ghost clipping, measured in the same run.
 
-    python benchmarks/dpsgd_step.py                                a table
-    python benchmarks/dpsgd_step.py --json                         one JSON object
-    python benchmarks/dpsgd_step.py --net conv --device cuda       32x32x3 images, batches of 4096
+    python -P benchmarks/dpsgd_step.py                            a table
+    python -P benchmarks/dpsgd_step.py --json                     one JSON object
+    python -P benchmarks/dpsgd_step.py --net wide                 4.2 M parameters, batches of 100
+    python -P benchmarks/dpsgd_step.py --net conv --device cuda   32x32x3 images, batches of 4096
 
 Every step draws its batch, gathers the rows, and updates the model. Ours is ``PrivateTrainer``
 itself: draw, clip, noise, update, ledger. No data are read. Opacus is left out by name where it is
 not installed. On the CPU one thread is used, and each memory figure comes from a process of its
-own.
+own. -P keeps this folder out of the way of libraries that have modules of the same names.
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ from mustdp.training.networks.trainer import PrivateTrainer
 
 CLIP, NOISE, RATE = 2.0, 1.0, 0.1
 #: What is measured: n, first stage b, rows per batch m, per kind of network.
-SIZES = {"mlp": (60_000, 3000, 2000), "conv": (50_000, 6144, 4096)}
+SIZES = {
+    "mlp": (60_000, 3000, 2000),
+    "wide": (60_000, 150, 100),
+    "conv": (50_000, 6144, 4096),
+}
 CONTENDERS = ("plain sgd", "mustdp wor", "mustdp must-ow", "opacus ghost")
 #: On a GPU torch shortens the products of convolutions to 10 bits by default; clipping does not.
 ON_GPU_TOO = ("plain sgd, 24 bits",)
@@ -51,6 +56,10 @@ def network(kind: str) -> nn.Module:
         return nn.Sequential(
             nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
         )
+    if kind == "wide":  # 4.2 million parameters
+        return nn.Sequential(
+            nn.Linear(784, 1700), nn.ReLU(), nn.Linear(1700, 1700), nn.ReLU(), nn.Linear(1700, 10)
+        )
     layers: list[nn.Module] = []
     for before, after in ((3, 32), (32, 64), (64, 128)):
         layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
@@ -58,7 +67,7 @@ def network(kind: str) -> nn.Module:
 
 
 def data(kind: str, n: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    shape = (784,) if kind == "mlp" else (3, 32, 32)
+    shape = (3, 32, 32) if kind == "conv" else (784,)
     generator = torch.Generator(device).manual_seed(2312)
     return (
         torch.randn(n, *shape, generator=generator, device=device),
@@ -214,7 +223,7 @@ def peaks(setting: Setting, names: list[str], rows: int | None) -> dict[str, flo
         return dict.fromkeys(names)
     found: dict[str, float | None] = {}
     for name in names:
-        command = [sys.executable, __file__, "--net", setting.kind, "--peak-of", name]
+        command = [sys.executable, "-P", __file__, "--net", setting.kind, "--peak-of", name]
         command += [] if rows is None else ["--rows", str(rows)]
         answer = subprocess.run(command, check=True, capture_output=True, text=True)
         found[name] = json.loads(answer.stdout)
@@ -250,7 +259,7 @@ def measure(kind: str, device: str, rows: int | None, repeats: int) -> dict[str,
 
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
-    for name in ("mustdp", "numpy", "torch", "opacus"):
+    for name in ("mustdp", "numpy", "torch", "opacus", "numba"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -129,7 +129,7 @@ def random_sizes(scheme: str, rng: np.random.Generator) -> dict[str, float]:
     return given
 
 
-def random_arguments(mechanism: str, scheme: str, rng: np.random.Generator) -> dict[str, float]:
+def random_arguments(mechanism: str, scheme: str, rng: np.random.Generator) -> dict[str, Any]:
     if mechanism in ("gaussian", "laplace"):
         by_shift = scheme not in EPOCHS and rng.random() < 0.3
         if by_shift:

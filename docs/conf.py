@@ -30,6 +30,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "public_names",
     "command_reference",
+    "notebooks",
     "widths",
 ]
 root_doc = "docs/index"
@@ -55,7 +56,20 @@ napoleon_use_ivar = True
 # The site needs no packages of extras: where they are missing, a shape takes their place.
 autodoc_mock_imports = [
     name
-    for name in ("torch", "sklearn", "opacus", "pyarrow", "joblib", "dask", "distributed")
+    for name in (
+        "torch",
+        "sklearn",
+        "opacus",
+        "pyarrow",
+        "joblib",
+        "dask",
+        "distributed",
+        "dp_accounting",
+        "jax_privacy",
+        "opendp",
+        "flwr",
+        "yaml",
+    )
     if find_spec(name) is None
 ]
 

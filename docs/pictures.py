@@ -1,6 +1,6 @@
-"""The pictures of explorer and report on the site: ``python docs/pictures.py`` makes them again.
+"""The pictures of explorer, report and release on the site: ``python docs/pictures.py`` makes them.
 
-Both are started as a user would start them, opened in chromium at the width of a desk and of a
+They are started as a user would start them, opened in chromium at the width of a desk and of a
 phone, and kept as small WebP files in ``docs/pictures``. With a folder as argument, whole pages are
 kept there as PNG instead, light and dark, to be looked at before a release; further pages may
 follow the folder. Needs chromium, chromedriver and selenium; takes some minutes.
@@ -26,6 +26,12 @@ from tests.reporting.explorer.driving import browser, missing  # noqa: E402
 #: Small sizes and a noise that is given: quick, and everything is to be seen.
 SIZES = ("-n", "1000", "-b", "100", "-m", "50", "--steps", "20", "--delta", "1e-5")
 STATE = "?n=1000&b=100&m=50&steps=20&delta=1e-5&noise=4"
+#: Estimates by region of the made-up people of the tutorial.
+RELEASE = (
+    "release", str(ROOT / "examples" / "people.csv"), "--column", "hours", "--lower", "0",
+    "--upper", "80", "--statistic", "mean", "--by", "region", "--groups", "north,south,east,west",
+    "--epsilon", "0.5", "--delta", "1e-6",
+)  # fmt: skip
 WIDE, NARROW = 1280, 390
 
 
@@ -70,15 +76,22 @@ def settle(window: Any) -> None:
 
 
 def make(folder: Path, further: list[str], *, whole: bool) -> None:
-    """Report and explorer, and further pages by their paths."""
+    """Report, release and explorer, and further pages by their paths."""
     folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         page = Path(made) / "report.html"
         if main(["report", *SIZES, "--noise-multiplier", "4", "--out", str(page)]):
             raise SystemExit("the report could not be made")
+        table = Path(made) / "release.html"
+        if main([*RELEASE, "--report", str(table)]):
+            raise SystemExit("the release could not be made")
         explorer = Explorer()
         Thread(target=explorer.serve, daemon=True).start()
-        pages = {"explorer": explorer.address + STATE, "report": page.as_uri()}
+        pages = {
+            "explorer": explorer.address + STATE,
+            "report": page.as_uri(),
+            "release": table.as_uri(),
+        }
         pages |= {Path(one).stem: Path(one).resolve().as_uri() for one in further}
         take(folder, pages, whole=whole)
         explorer.close(patience=60.0)

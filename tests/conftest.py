@@ -32,6 +32,7 @@ IN_FULL = (
     "ledger/test_documents.py",
     "estimation/bootstrap/test_shapes.py",
     "site/test_code.py",
+    "site/test_pages.py",
 )
 
 
@@ -75,7 +76,8 @@ def one_pair_per_step(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         # Doctests show what users get.
         if path.is_relative_to(HERE) and path.relative_to(HERE).as_posix() not in IN_FULL:
-            patch.setitem(tighter._WORK, "auto", 0.0)
+            for name in ("auto", "quick"):
+                patch.setitem(tighter._WORK, name, 0.0)
         # Processes that are started would know nothing of what tests put in place of things.
         patch.setattr(processes, "processors", lambda: 1)
         yield

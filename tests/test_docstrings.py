@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pytest
 
 import mustdp
+from mustdp.errors import MissingExtra
 from mustdp.estimation.statistics.statistic import Statistic
 from mustdp.ledger.file import LedgerFile
 from mustdp.reporting import plots
@@ -129,6 +130,15 @@ def of_methods(described: type) -> list[str]:
     return wrong
 
 
+def bridges() -> dict[str, Any]:
+    """The bridges whose libraries are installed."""
+    found = {}
+    for name in dir(mustdp.interop):
+        with suppress(MissingExtra):
+            found[name] = getattr(mustdp.interop, name)
+    return found
+
+
 NAMES = [
     *dir(mustdp),
     *(f"plot.{name}" for name in plots.__all__),
@@ -136,8 +146,8 @@ NAMES = [
     *(f"reproduction.{name}" for name in dir(mustdp.reproduction)),
     *(
         f"interop.{module}.{name}"
-        for module in dir(mustdp.interop)
-        for name in getattr(mustdp.interop, module).__all__
+        for module, bridge in bridges().items()
+        for name in bridge.__all__
     ),
 ]
 #: The name of a type, a version, modules, two themes.

@@ -5,13 +5,19 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
+from packaging.requirements import Requirement
 
 import mustdp
+from mustdp.extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "mustdp").rglob("*.py"))
@@ -51,7 +57,7 @@ def test_plots_load_without_matplotlib(path: Path) -> None:
     assert "matplotlib" not in imported_at_load(path)
 
 
-@pytest.mark.parametrize("script", ["demo", "docs-site", "test", ".ci/run"])
+@pytest.mark.parametrize("script", ["demo", "docs-site", "test", ".ci/run", ".ci/lock"])
 def test_scripts_can_be_run(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
     assert "set -euo pipefail" in (ROOT / script).read_text(encoding="utf-8")
@@ -66,6 +72,108 @@ def test_the_changelog_knows_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## \[{re.escape(mustdp.__version__)}\]", text, re.MULTILINE)
     assert "### Privacy" in text
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def packages_of(requirements: list[str]) -> set[str]:
+    names = (re.match(r"[\w-]+", one) for one in requirements)
+    return {found[0].lower().replace("_", "-") for found in names if found}
+
+
+def test_every_extra_that_is_told_of_brings_its_packages() -> None:
+    """``extras.py`` is what messages and the doctor say; pyproject.toml is what pip installs."""
+    declared = PROJECT["optional-dependencies"]
+    other = {
+        "sklearn": "scikit-learn",
+        "dp_accounting": "dp-accounting",
+        "jax_privacy": "jax-privacy",
+        "yaml": "pyyaml",
+        "distributed": "dask",
+        "markupsafe": "jinja2",
+    }
+    for extra, (purpose, packages) in EXTRAS.items():
+        assert purpose
+        assert {other.get(one, one) for one in packages} <= packages_of(declared[extra]), extra
+
+
+def test_the_lock_file_has_all_that_is_needed() -> None:
+    """At a version that is allowed; torch is chosen by the machine (``.ci/lock``)."""
+    lock = tomllib.loads((ROOT / "pylock.toml").read_text(encoding="utf-8"))
+    locked = {one["name"]: one.get("version", "") for one in lock["packages"]}
+    extras = PROJECT["optional-dependencies"]
+    needed = [*PROJECT["dependencies"], *extras["dev"]]
+    needed += [
+        each for name in ("plots", "files", "parallel", "dask", "site") for each in extras[name]
+    ]
+    for one in map(Requirement, needed):
+        if one.name not in ("torch", "mustdp"):
+            assert locked[one.name.lower().replace("_", "-")] in one.specifier, one
+    assert "torch" not in locked
+    for one in lock["packages"]:
+        assert one["wheels"], one["name"]
+        assert all(wheel["hashes"]["sha256"] for wheel in one["wheels"])
+        assert all(
+            wheel["url"].startswith("https://files.pythonhosted.org/") for wheel in one["wheels"]
+        )
+
+
+def test_minimum_versions_are_below_locked_ones() -> None:
+    done = subprocess.run(
+        [sys.executable, ".ci/minimum.py"], cwd=ROOT, capture_output=True, encoding="utf-8"
+    )
+    assert done.returncode == 0, done.stderr
+    pinned = dict(line.split("==") for line in done.stdout.splitlines())
+    assert packages_of(PROJECT["dependencies"]) <= pinned.keys()
+    assert "torch" not in pinned
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_call_what_people_run(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    runs = [step["run"] for step in steps if "run" in step]
+    assert "./test" in runs
+    for run in runs:
+        script = run.split()[0]
+        assert not script.startswith("./") or os.access(ROOT / script, os.X_OK), run
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"] <= 60
+    assert all(re.fullmatch(r"[\w./-]+@[\w./-]+", step["uses"]) for step in steps if "uses" in step)
+
+
+def test_every_python_that_is_supported_is_tested() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))
+    tested = workflow["jobs"]["everything"]["strategy"]["matrix"]["python"]
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert tested == named
+
+
+def test_lanes_of_the_workflow_are_lanes_of_the_script() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))
+    script = (ROOT / "test").read_text(encoding="utf-8")
+    for lane in workflow["jobs"]["lanes"]["strategy"]["matrix"]["lane"]:
+        assert f"#   ./test {lane} " in script
+        assert f"    {lane})" in script
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_are_what_github_takes(path: Path) -> None:
+    """By actionlint and by the schema, each where it is installed."""
+    lint = shutil.which("actionlint")
+    checker = find_spec("check_jsonschema")
+    if lint is None and checker is None:
+        pytest.skip("neither actionlint nor check-jsonschema is installed")
+    if lint is not None:
+        subprocess.run([lint, str(path)], check=True)
+    if checker is not None:
+        schema = ["--builtin-schema", "vendor.github-workflows"]
+        command = [sys.executable, "-m", "check_jsonschema", *schema, str(path)]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8")
+        assert done.returncode == 0, done.stdout
 
 
 def public_names() -> list[tuple[Path, str]]:

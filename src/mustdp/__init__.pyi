@@ -5,6 +5,7 @@ from mustdp import reproduction as reproduction
 from mustdp import types as types
 from mustdp.accounting.account import account as account
 from mustdp.accounting.bounds import Bounds as Bounds
+from mustdp.accounting.plan import banded as banded
 from mustdp.accounting.plan import repeat as repeat
 from mustdp.accounting.plan import select_best as select_best
 from mustdp.accounting.plan import sequence as sequence
@@ -49,13 +50,15 @@ from mustdp.mechanisms.custom import custom as custom
 from mustdp.mechanisms.discrete_gaussian import discrete_gaussian as discrete_gaussian
 from mustdp.mechanisms.discrete_laplace import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.exponential_mechanism import exponential_mechanism as exponential_mechanism
+from mustdp.mechanisms.exponential_mechanism import permute_and_flip as permute_and_flip
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.randomized_response import randomized_response as randomized_response
 from mustdp.mechanisms.relation import Relation as Relation
+from mustdp.mechanisms.renyi import renyi as renyi
+from mustdp.mechanisms.renyi import zcdp as zcdp
 from mustdp.mechanisms.stated import approximate_dp as approximate_dp
 from mustdp.mechanisms.stated import pure_dp as pure_dp
-from mustdp.mechanisms.zcdp import zcdp as zcdp
 from mustdp.reporting import plots as _plots
 from mustdp.sampling.epochs import random_allocation as random_allocation
 from mustdp.sampling.epochs import shuffle as shuffle
@@ -65,6 +68,7 @@ from mustdp.sampling.schemes import must_ow as must_ow
 from mustdp.sampling.schemes import must_wo as must_wo
 from mustdp.sampling.schemes import must_ww as must_ww
 from mustdp.sampling.schemes import poisson as poisson
+from mustdp.sampling.schemes import truncated_poisson as truncated_poisson
 from mustdp.sampling.schemes import wor as wor
 from mustdp.sampling.schemes import wr as wr
 from mustdp.training.data.named import load_data as load_data

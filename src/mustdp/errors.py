@@ -104,7 +104,7 @@ class InvalidParameter(MustdpError, ValueError):
         return parts
 
     def called(self, names: Mapping[str, str]) -> str:
-        """The message, with the names that somebody else has for the arguments.
+        """The message, with other names for the arguments.
 
         Parameters
         ----------
@@ -197,10 +197,10 @@ class BudgetExceeded(MustdpError):
     wanted : int, default=None
         How many steps were to be charged.
     most : int, default=None
-        How many of them still fit; None where nobody has looked.
+        How many of them still fit; None where it was not computed.
     largest : float, default=None
-        The largest epsilon of one release with Gaussian noise that fits; None where nobody has
-        looked.
+        The largest epsilon of one release with Gaussian noise that fits; None where it was not
+        computed.
 
     Examples
     --------

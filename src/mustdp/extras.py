@@ -16,6 +16,8 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "plots": ("pictures, reports and the explorer", ("matplotlib", "jinja2", "markupsafe")),
     "train": ("networks and linear models", ("torch", "sklearn")),
     "files": ("files of Stata, SPSS and SAS", ("pyreadstat",)),
+    "duckdb": ("tables and files of DuckDB", ("duckdb",)),
+    "spark": ("data frames of Spark", ("pyspark",)),
     "parallel": ("work in several processes", ("joblib", "threadpoolctl")),
     "dask": ("work on a Dask cluster", ("dask", "distributed", "cryptography")),
     "dp-accounting": ("the bridge to dp_accounting", ("dp_accounting",)),
@@ -23,14 +25,16 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "jax-privacy": ("the bridge to jax-privacy", ("jax_privacy",)),
     "opendp": ("the bridge to OpenDP", ("opendp",)),
     "flower": ("the bridge to Flower", ("flwr",)),
-    "deployments": ("plans as files of the deployment registry", ("yaml",)),
+    "deployments": ("plans of the deployment registry, and codebooks of labels", ("yaml",)),
 }
 _BROUGHT_BY = {package: extra for extra, (_, brought) in EXTRAS.items() for package in brought}
+_BROUGHT_BY |= dict.fromkeys(("prv_accountant", "riskcal", "PLD_accounting"), "bench")
 #: Packages that are installed under another name than they are imported by.
 _INSTALLED_AS = {
     "sklearn": "scikit-learn",
     "dp_accounting": "dp-accounting",
     "jax_privacy": "jax-privacy",
+    "prv_accountant": "prv-accountant",
     "yaml": "pyyaml",
 }
 

@@ -173,7 +173,7 @@ def test_other_views_stay_as_they_are() -> None:
 
 def test_unknown_compositions_and_other_methods_are_refused() -> None:
     with pytest.raises(
-        md.InvalidParameter, match="composition must be one of 'auto', 'pair', 'family'"
+        md.InvalidParameter, match="composition must be one of 'auto', 'quick', 'pair', 'family'"
     ):
         md.account(PLAN, composition="blocks")
     for method in ("one-slope", "paper"):

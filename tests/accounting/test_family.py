@@ -11,7 +11,12 @@ import mustdp as md
 from mustdp.accounting.bounds import FamilyBounds
 from mustdp.accounting.families.composition import family_bounds, family_of
 from mustdp.accounting.families.recursion import LossWindow, Recursion, attained
-from mustdp.accounting.families.triples import DiscTriples, LineTriples, ReplacedTwice
+from mustdp.accounting.families.triples import (
+    DiscTriples,
+    DistantTriples,
+    LineTriples,
+    ReplacedTwice,
+)
 from mustdp.accounting.plan import Atom, Subsample, atoms
 from mustdp.accounting.pld.discretise import family_pair, merge
 from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
@@ -230,11 +235,9 @@ def test_small_deltas() -> None:
 def test_which_atoms_have_a_family() -> None:
     noise, shift = md.gaussian(noise_multiplier=1.0), md.gaussian(shift=1.0)
     wor = family_of(atom_of(md.wor(100, 10), noise), REPLACE)
-    assert isinstance(wor, DiscTriples)
-    assert wor.ball
+    assert type(wor) is DiscTriples
     stated = family_of(atom_of(md.wor(100, 10), shift), REPLACE)
-    assert isinstance(stated, DiscTriples)
-    assert not stated.ball
+    assert isinstance(stated, DistantTriples)
     assert isinstance(family_of(atom_of(md.wor(100, 10), noise), REPLACE, dimension=1), LineTriples)
     assert isinstance(
         family_of(atom_of(md.wor(100, 10), md.laplace(noise_multiplier=1.0)), REPLACE), LineTriples

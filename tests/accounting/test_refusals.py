@@ -26,9 +26,7 @@ CUSTOM = md.custom(lambda e: 0.1 * np.exp(-np.asarray(e)))
             md.subsample(md.wor(50, 10), md.repeat(2, md.subsample(md.wr(10, 5), NOISE))),
             relation="add_remove",
         ),
-        lambda: md.account(md.subsample(POISSON, md.repeat(2, NOISE)), relation="add_remove"),
-        # Poisson inside or around another stage
-        lambda: md.subsample(md.wor(200, 100), md.subsample(POISSON, NOISE)),
+        # another stage inside Poisson sampling
         lambda: md.subsample(POISSON, STEP),
         lambda: md.subsample(POISSON, md.repeat(3, STEP)),
         # n of n - 1 records
@@ -39,6 +37,12 @@ CUSTOM = md.custom(lambda e: 0.1 * np.exp(-np.asarray(e)))
         lambda: md.account(
             md.subsample(POISSON, md.repeat(2, CUSTOM)), relation="replace_one"
         ).delta(0.1),
+        lambda: md.account(
+            md.subsample(md.wor(200, 100), md.subsample(POISSON, CUSTOM)), relation="replace_one"
+        ),
+        lambda: md.account(
+            md.subsample(md.wor(200, 100), md.subsample(POISSON, NOISE)), relation="add_remove"
+        ),
         # section 4 outside its theorem
         lambda: md.account(STEP, relation="add_remove", method="one-slope"),
         lambda: md.account(

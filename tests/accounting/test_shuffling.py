@@ -17,8 +17,8 @@ from mustdp.accounting.epochs import shuffling
 from mustdp.accounting.epochs.shuffling import (
     Absent,
     Choice,
-    Contrast,
     GriddedTerm,
+    LikelihoodDifference,
     Marks,
     Present,
     Sharp,
@@ -65,7 +65,7 @@ def densities(a: float, x: Floats) -> Floats:
     return np.asarray(np.exp(a * x - a * a / 2))
 
 
-CONTRASTS: dict[str, tuple[Callable[[float], Contrast], str]] = {
+CONTRASTS: dict[str, tuple[Callable[[float], LikelihoodDifference], str]] = {
     "swapped": (lambda s: Swapped(gaussian_profile(2 * s)), "replaced"),
     "present": (Present, "left out"),
     "absent": (Absent, "the other order"),
@@ -185,7 +185,7 @@ def test_marks_of_all_kinds_are_covered() -> None:
 
 
 @pytest.fixture(scope="module")
-def gaussian_eight() -> tuple[Contrast, Marks, GriddedTerm]:
+def gaussian_eight() -> tuple[LikelihoodDifference, Marks, GriddedTerm]:
     profile = gaussian_profile(0.25)
     contrast = Swapped(profile)
     return contrast, Marks(profile, 0.125), GriddedTerm.of(WorstTerm(contrast, 0.0))
@@ -224,7 +224,7 @@ def by_quadrature(sharp: Sharp, lattice: WeightLattice, choice: Choice, bins: fl
 )
 def test_coarse_meshes_stay_above_the_integral(
     coarse: dict[str, float],
-    gaussian_eight: tuple[Contrast, Marks, GriddedTerm],
+    gaussian_eight: tuple[LikelihoodDifference, Marks, GriddedTerm],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     contrast, marks, home = gaussian_eight
@@ -247,7 +247,7 @@ def test_coarse_meshes_stay_above_the_integral(
 
 
 def test_coarse_lattices_of_t_stay_above_the_integral(
-    gaussian_eight: tuple[Contrast, Marks, GriddedTerm],
+    gaussian_eight: tuple[LikelihoodDifference, Marks, GriddedTerm],
 ) -> None:
     contrast, marks, home = gaussian_eight
     bins, fine = 100.0, WeightLattice(marks)
@@ -360,7 +360,7 @@ def test_expectations_are_above_those_of_a_law_with_these_prices() -> None:
     assert float(lattice.expected(heights, 0)) == pytest.approx(exact, rel=1e-9)
 
 
-def test_cuts_are_added(gaussian_eight: tuple[Contrast, Marks, GriddedTerm]) -> None:
+def test_cuts_are_added(gaussian_eight: tuple[LikelihoodDifference, Marks, GriddedTerm]) -> None:
     contrast, marks, home = gaussian_eight
     lattice, x = WeightLattice(marks), math.expm1(0.1)
     term = WorstTerm(contrast, x)
@@ -383,7 +383,7 @@ def test_cuts_are_added(gaussian_eight: tuple[Contrast, Marks, GriddedTerm]) -> 
 
 
 def test_the_first_batch_pays_beyond_its_cut(
-    gaussian_eight: tuple[Contrast, Marks, GriddedTerm],
+    gaussian_eight: tuple[LikelihoodDifference, Marks, GriddedTerm],
 ) -> None:
     contrast, marks, _ = gaussian_eight
     home = GriddedTerm.of(WorstTerm(contrast, 0.0)).cut(300)
@@ -400,7 +400,7 @@ def test_the_first_batch_pays_beyond_its_cut(
 
 
 def test_powers_below_one_are_refused(
-    gaussian_eight: tuple[Contrast, Marks, GriddedTerm],
+    gaussian_eight: tuple[LikelihoodDifference, Marks, GriddedTerm],
 ) -> None:
     contrast, marks, home = gaussian_eight
     sharp = Sharp(WorstTerm(contrast, 0.1), home, WeightLattice(marks), 4.0)

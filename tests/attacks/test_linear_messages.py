@@ -26,7 +26,7 @@ NUMBER, TEXT = 271828.5, "HIV positive"
 ROWS = np.random.default_rng(0).normal(size=(N, 3))
 LABELS = np.arange(N) % 2
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::mustdp.training.linear.models.TakenAsPublic"),
+    pytest.mark.filterwarnings("ignore::mustdp.training.linear.descent.TakenAsPublic"),
     pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning"),
 ]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 import mustdp as md
 from mustdp.auditing.audit import Game, _judged, audit, least_epsilon, least_mu
@@ -54,6 +54,64 @@ def test_what_runs_as_proved_is_not_contradicted(budget: Budget) -> None:
     data = json.loads(json.dumps(result.as_dict()))
     assert data["contradicted"] is False
     assert "proves nothing" in str(result)
+
+
+N, CANARIES = 150, 100
+
+
+def own(relation: str) -> tuple[md.types.OwnRecords, Budget]:
+    """Records with directions of their own, which a model of the user's learns by heart."""
+    generator = torch.Generator().manual_seed(3)
+    data = torch.randn(N, 400, generator=generator), torch.randint(2, (N,), generator=generator)
+    loss = torch.nn.CrossEntropyLoss(reduction="none")
+    if relation == "add_remove":
+        scheme: Any = md.poisson(N, 0.9)
+        records = md.types.OwnRecords(data, None, loss, canaries=CANARIES)
+    else:
+        scheme = md.wor(N, N)
+        records = md.types.OwnRecords(data, (data[0][:CANARIES], 1 - data[1][:CANARIES]), loss)
+    budget = calibrated_budget(
+        scheme, steps=4, noise_multiplier=20.0, delta=1e-5, relation=relation
+    )
+    return records, budget
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_a_model_and_data_of_ones_own(relation: str) -> None:
+    records, budget = own(relation)
+
+    def play(noise: float) -> md.types.Audit:
+        used = dataclasses.replace(budget, noise_multiplier=noise)
+
+        def trainer(data: Any) -> Any:
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(
+                torch.nn.Linear(400, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2)
+            )
+            sgd = torch.optim.SGD(model.parameters(), lr=20.0)
+            return md.PrivateTrainer(
+                model, records.loss, data, used, optimizer=sgd, max_grad_norm=1.0, progress=False
+            )
+
+        return audit(trainer, budget, records=records, seed=1)
+
+    right, broken = play(20.0), play(0.01)
+    assert (right.canaries, right.guesses) == (CANARIES, 20)
+    assert not right.contradicted
+    assert broken.contradicted
+    assert broken.epsilon > right.certified.upper
+
+
+def test_own_records_that_do_not_fit() -> None:
+    records, budget = own("replace_one")
+    for given, said in (
+        ({"clip": 1.0}, "clip must be left out"),
+        ({"records": dataclasses.replace(records, other=None, canaries=50)}, "other must be given"),
+        ({"records": dataclasses.replace(records, canaries=50)}, "exactly one of other"),
+    ):
+        options: dict[str, Any] = {"records": records, **given}
+        with pytest.raises(InvalidParameter, match=said):
+            audit(lambda data: None, budget, **options)
 
 
 def test_half_the_noise_is_found() -> None:

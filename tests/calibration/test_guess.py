@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import mustdp as md
@@ -117,3 +118,46 @@ def test_a_family_is_asked_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.996 <= found.epsilon.upper <= 1.0
     assert 1 <= len(set(asked)) <= 4
     assert md.account(found.plan).epsilon(1e-5) == found.epsilon
+
+
+#: Certified epsilon by noise multiplier: ten shuffled epochs of 60,000 in batches of 256 at 1e-5.
+SHUFFLED = {
+    0.1: 2200.0,
+    1.0: 46.6,
+    1.47: 18.98,
+    1.65: 12.0,
+    2.0: 6.42,
+    2.52: 3.84,
+    2.64: 2.94,
+    2.89: 1.355,
+    3.32: 0.861,
+    3.99: 0.571,
+    4.9: 0.403,
+    8.27: 0.195,
+    16.2: 0.0863,
+    160.0: 0.0075,
+}
+
+
+@pytest.mark.parametrize("noise", [3.32, 8.27, 16.2])
+def test_a_shuffled_epoch_is_guessed_up_to_a_factor(noise: float) -> None:
+    mechanism = md.gaussian(noise_multiplier=noise)
+    found = rough_epsilon(
+        md.repeat(10, md.subsample(md.shuffle(60000, 256), mechanism)), 1e-5, None, 1
+    )
+    assert found is not None
+    assert 0.5 * SHUFFLED[noise] < found < 1.3 * SHUFFLED[noise]
+
+
+@pytest.mark.parametrize("target", [0.2, 1.0, 3.0, 12.0])
+def test_a_steep_place_is_found_in_few_accounts(target: float) -> None:
+    asked: list[float] = []
+
+    def spent(z: float, accuracy: float) -> float:
+        asked.append(z)
+        known = [math.log(value) for value in SHUFFLED.values()]
+        return math.exp(float(np.interp(math.log(z), [math.log(at) for at in SHUFFLED], known)))
+
+    z = smallest_noise(spent, target, lambda z: 0.6 / z, loose=True)
+    assert spent(z, 1e-3) <= target <= spent(0.999 * z, 1e-3) / 0.98
+    assert len(asked) <= 14

@@ -1,4 +1,4 @@
-"""Run the command line in this process."""
+"""Run the command line in this process: the one place where tests of commands reach for it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+import typer
 
-from mustdp.cli.main import main
+from mustdp.cli.main import app, main
 
 
 class Outcome(NamedTuple):
@@ -19,6 +20,10 @@ class Outcome(NamedTuple):
 
 
 Run = Callable[..., Outcome]
+#: The program with its commands and options, as the help and the completion know them.
+PROGRAM: Any = typer.main.get_command(app)
+
+__all__ = ["PROGRAM", "Outcome", "Run", "answer", "check_refused", "main", "no_constants", "runner"]
 
 
 def runner(capsys: pytest.CaptureFixture[str]) -> Run:

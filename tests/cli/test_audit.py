@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.calibration.budget import calibrated_budget
 from tests.cli.running import Run, answer, check_refused
 
 pytest.importorskip("torch")
@@ -27,7 +26,7 @@ def test_what_is_found_stands_beside_what_is_certified(run: Run) -> None:
     assert given["empirical"]["level"] == 0.9
     assert 0 <= given["empirical"]["epsilon"] <= given["certified"]["upper"]
     assert given["contradicted"] is False
-    budget = calibrated_budget(md.wor(60, 60), steps=1, noise_multiplier=20.0, delta=1e-3)
+    budget = md.calibrated_budget(md.wor(60, 60), steps=1, noise_multiplier=20.0, delta=1e-3)
     assert given["certified"]["upper"] == budget.spent().epsilon.upper
     assert given == answer(run, f"{SMALL} --runs 2 --seed 4 --clip 0.5 --level 0.9")
 

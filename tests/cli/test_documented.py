@@ -8,21 +8,18 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 import mustdp as md
-from mustdp.cli.main import app
-from mustdp.mechanisms.relation import moves, resolve_relation
-from tests.cli.running import Outcome, Run
+from tests.cli.running import PROGRAM, Outcome, Run
+from tests.site import documented
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-GROUP: Any = typer.main.get_command(app)
+GROUP = PROGRAM
 
 
 #: Most of a minute for all schemes; some of its rows are looked at below.
@@ -32,13 +29,10 @@ outcomes: dict[str, Outcome] = {}
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    """Commands and their outputs in the console blocks of the documentation."""
+    """Commands and their outputs in README and in the page on the command line."""
     for document in (ROOT / "README.md", ROOT / "docs" / "cli.md"):
-        text = document.read_text(encoding="utf-8")
-        for block in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL):
-            for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-                command, _, output = example.partition("\n")
-                yield command, output
+        for command, output, _ in documented.examples(document):
+            yield command, output
 
 
 @pytest.mark.parametrize("name", sorted(GROUP.commands))
@@ -79,7 +73,7 @@ def test_documented_output_is_the_real_output(
     outcome = outcomes[command]
     assert outcome.status == 0
     if "--json" not in arguments:
-        assert_same_words(outcome.out, output)
+        documented.assert_same_words(outcome.out, output)
     elif arguments[0] in ("amplify", "draw"):
         assert_alike(json.loads(outcome.out), json.loads(output), rel=1e-9)
     else:
@@ -96,18 +90,9 @@ def test_the_noise_that_compare_documents_is_just_enough(scheme: str) -> None:
     made = {"poisson": md.poisson(n, m / n), "wor": md.wor(n, m), "must-ow": md.must_ow(n, b, m)}
     for factor, low, high in ((1.0, 1.99, 2.01), (0.98, 2.01, 2.2)):
         step = md.subsample(made[scheme], md.gaussian(noise_multiplier=factor * noise[scheme]))
-        bound = md.account(md.repeat(steps, step), relation="replace_one").epsilon(1e-5)
+        plan = md.repeat(steps, step)
+        bound = md.account(plan, relation="replace_one", composition="quick").epsilon(1e-5)
         assert low < bound.upper < high
-
-
-def assert_same_words(ours: str, documented: str) -> None:
-    """Equal line by line, numbers up to one in the last digit shown."""
-    assert len(ours.splitlines()) == len(documented.splitlines())
-    for line, shown in zip(ours.splitlines(), documented.splitlines(), strict=True):
-        for word, expected in zip(line.split(), shown.split(), strict=True):
-            if word != expected:
-                digit = 10 ** int(Decimal(expected).as_tuple().exponent)
-                assert abs(Decimal(word) - Decimal(expected)) <= digit, shown
 
 
 def assert_alike(ours: Any, documented: Any, rel: float) -> None:
@@ -127,11 +112,11 @@ def assert_alike(ours: Any, documented: Any, rel: float) -> None:
 
 
 def test_the_first_examples_are_checked() -> None:
-    documented = [command for command, _ in examples()]
+    commands = [command for command, _ in examples()]
     assert "$ mustdp account" in (ROOT / "README.md").read_text(encoding="utf-8")
     for name in ("account", "compare", "calibrate"):
         assert f"$ mustdp {name}" in REFERENCE
-        assert any(command.startswith(f"mustdp {name} ") for command in documented)
+        assert any(command.startswith(f"mustdp {name} ") for command in commands)
 
 
 def test_python_examples_in_the_readme() -> None:
@@ -156,8 +141,12 @@ def test_defaults_of_relations_and_shifts_are_those_of_the_schemes() -> None:
     schemes: list[Any] = [md.poisson(9, 0.5), md.wor(9, 3), md.wr(9, 3), md.must_ow(9, 5, 3),
                md.must_ww(9, 5, 3), md.must_wo(9, 5, 3), md.must_oo(9, 5, 3),
                md.random_allocation(9, 3), md.shuffle(9, 3)]  # fmt: skip
-    one_copy = {one.name for one in schemes if moves(one, md.Relation.ADD_REMOVE) == 1.0}
-    default = {one.name for one in schemes if resolve_relation(one, None) == "add_remove"}
+    noise = md.gaussian(noise_multiplier=1.0)
+    plans = {one.name: md.subsample(one, noise) for one in schemes}
+    default = {name for name, one in plans.items() if md.account(one).relation == "add_remove"}
+    one_copy = {
+        name for name, one in plans.items() if md.account(one, relation="add_remove").shift == 1.0
+    }
     assert (default, one_copy) == ({"poisson", "allocation"}, {"poisson", "allocation", "shuffle"})
     for command in ("account", "risk", "calibrate", "train"):
         *_, said = _help(command, "--relation").partition("Default: ")
@@ -175,7 +164,7 @@ def test_every_exit_status_is_documented() -> None:
     statuses = {errors.NOT_WRITTEN, errors.BAD_INPUT, errors.NOT_TRUSTED, errors.NO_BUDGET}
     documented = set(map(int, re.findall(r"^\| (\d+) \|", REFERENCE, re.MULTILINE)))
     assert statuses <= documented
-    assert set(map(int, re.findall(r"status (\d)", str(app.info.epilog)))) == statuses
+    assert set(map(int, re.findall(r"status (\d)", str(PROGRAM.epilog)))) == statuses
     assert set(map(int, re.findall(r"^(\d+)  ", str(errors.__doc__), re.MULTILINE))) >= statuses
 
 

@@ -15,7 +15,6 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from mustdp.reporting.explorer import Explorer
 from tests.cli.running import Run, check_refused
 
 
@@ -38,7 +37,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     found: list[str] = []
     files: list[Path] = []
-    monkeypatch.setattr(Explorer, "serve", serve)
+    monkeypatch.setattr("mustdp.reporting.explorer.Explorer.serve", serve)
     monkeypatch.setattr(webbrowser, "open", read)
     yield found
     assert not any(path.parent.exists() for path in files)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import mustdp
-from mustdp.errors import NumericalFailure
 from tests.cli.running import Outcome, Run, check_refused
 
 LINE = ["amplify", "--scheme", "wr", "-n", "10", "-m", "2", "--shift", "1", "--epsilon", "1"]
@@ -26,7 +25,7 @@ def failing_with(monkeypatch: pytest.MonkeyPatch, problem: BaseException) -> Non
 @pytest.mark.parametrize(
     ("problem", "status", "named"),
     [
-        (NumericalFailure("tail of 1e-3\nat eps=2"), 3, "tail of 1e-3 at eps=2"),
+        (mustdp.NumericalFailure("tail of 1e-3\nat eps=2"), 3, "tail of 1e-3 at eps=2"),
         (MemoryError("64 PiB"), 3, "64 PiB"),
         (KeyboardInterrupt(), 130, ""),
     ],
@@ -65,7 +64,7 @@ def test_accounting_that_cannot_be_trusted(
     run: Run, monkeypatch: pytest.MonkeyPatch, name: str, line: str, json: list[str]
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise NumericalFailure("a tail of 1e-3")
+        raise mustdp.NumericalFailure("a tail of 1e-3")
 
     monkeypatch.setattr(mustdp, name, fail)
     outcome = run(*line.split(), *json)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.cli.main import main
-from tests.cli.running import Outcome, Run, answer, check_refused
+from tests.cli.running import Outcome, Run, answer, check_refused, main
 
 LIMIT = "--epsilon 4 --delta 1e-6"
 PLAN = "--scheme wor -n 1000 -m 20 --noise-multiplier 2 --steps 50"

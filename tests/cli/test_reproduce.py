@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from mustdp.cli.main import main
 from mustdp.reproduction import catalogue
 from mustdp.reproduction.cells import Item
-from tests.cli.running import Run, answer, check_refused
+from tests.cli.running import Run, answer, check_refused, main
 from tests.cli.test_progress import on_a_terminal
 
 pytest.importorskip("matplotlib")

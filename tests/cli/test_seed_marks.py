@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 
 import mustdp as md
-from mustdp.cli.main import app
-from mustdp.randomness.keys import SEEDED
-from tests.cli.running import Run
+from tests.cli.running import PROGRAM, Run
+
+#: What every file, picture and page of a seeded run says of itself.
+SEEDED = "made with a seed: an experiment, not a private release"
 
 COMMANDS = {
     "release": "--statistic mean --statistic sd --epsilon 1 --delta 1e-6",
@@ -35,7 +35,7 @@ def people(tmp_path: Path) -> Path:
 
 def written_by(command: str) -> list[str]:
     """The options of a command that name a file to write; a ledger is refused with a seed."""
-    found: Any = typer.main.get_command(app)
+    found = PROGRAM
     options = found.commands[command].params
     names = [one.opts[0] for one in options if one.metavar and "FILE" in one.metavar]
     return [name for name in names if name.startswith("--") and name != "--ledger"]

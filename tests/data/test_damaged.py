@@ -215,8 +215,11 @@ def test_decimals_of_all_widths(kind: Callable[[], Any], tmp_path: Path) -> None
     values = [decimal.Decimal("0.10"), decimal.Decimal("-12345.67"), None]
     table = pyarrow.table({"x": pyarrow.array(values, kind())})
     path = tmp_path / "x.parquet"
-    parquet.write_table(table, path)
-    for data in (table, path):
+    try:
+        parquet.write_table(table, path)
+    except pyarrow.ArrowNotImplementedError:  # narrow decimals, before pyarrow 22
+        path.unlink()
+    for data in (table, path) if path.exists() else (table,):
         (block,) = open_records(data, [Number("x", missing="drop")]).blocks()
         assert block.values[:, 0].tolist() == [0.1, -12345.67, 0.0]
         with pytest.raises(InvalidParameter, match="got missing"):

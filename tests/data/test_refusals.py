@@ -121,6 +121,7 @@ def test_missing_integers_and_booleans() -> None:
             refused("column 0 .* of .* got missing", data)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # pandas 2 makes them so
 def test_infinite_values(form: Callable[[Table], Any]) -> None:
     data = form({"x": [1.5, float("-inf"), 3.5], "y": [1.0] * 3})
     assert open_source(data, "y").n == 3

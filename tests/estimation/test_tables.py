@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.queries import JointSums, Piece
+from mustdp.estimation.queries import BoundedSum, JointSums, NoiseCovariance, Piece
 from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.counts import CellCounts, OneCell, Within
 from mustdp.estimation.statistics.moments import Moments
 from mustdp.estimation.statistics.quantiles import QuantileCurve
 from mustdp.estimation.tables import LeastSquares, noise_shares, read_groupings, whole_counts
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.arrays import FloatArray, IntArray
 from tests.estimation.release.simulated import accepted
 from tests.estimation.release.swapping import allowed
 
@@ -121,6 +121,31 @@ def test_no_swap_moves_the_groupings_farther_than_their_noise_allows(
         moved = farthest(joint)
         assert moved <= allowed(joint)
         assert moved >= (0.6 if len(own) == 1 else 0.3) * allowed(joint)
+
+
+@dataclass(frozen=True)
+class NearOne(BoundedSum):
+    """Contributions that are close to each other, and far from nothing."""
+
+    schema: PublicSchema
+    columns: tuple[int, ...] = (0,)
+    width = 1
+    radius = 1.05
+    diameter = 0.1
+    covariance = NoiseCovariance.of(np.eye(1))
+
+    def natural(self, vectors: FloatArray) -> FloatArray:
+        return vectors
+
+    def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
+        return np.where(values[:, :1] > 2.0, 1.05, 0.95)
+
+
+def test_a_record_in_no_group_of_a_complete_list_is_counted() -> None:
+    """It leaves the total, too, where nobody changes a slot otherwise."""
+    schema = schema_with("complete", Relation.REPLACE_ONE, False)
+    joint = JointSums(schema, (NearOne(schema),), 2.0)
+    assert 0.6 * allowed(joint) <= farthest(joint) <= allowed(joint)
 
 
 def test_a_grouping_that_is_not_counted_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:

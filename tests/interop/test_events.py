@@ -231,6 +231,7 @@ def test_a_special_record_is_covered_by_any_other(chance: float, buckets: int) -
     theirs = pld.PLDAccountant(RELATION.REPLACE_SPECIAL).compose(response)
     for epsilon in (0.0, 0.3, 1.0, 2.0):
         assert ours.get_delta(epsilon) >= theirs.get_delta(epsilon) * (1 - 1e-6)
+    assert ours.bounds(1e-5).lower == 0  # what another record attains, the special one need not
 
 
 def test_concentrated_events_beside_renyi() -> None:

@@ -318,3 +318,37 @@ def test_no_steps_cost_nothing_and_no_noise_everything() -> None:
     assert accountant.get_epsilon(1e-5) == float("inf")
     with pytest.raises(InvalidParameter, match="noise_multiplier"):
         accountant.step(noise_multiplier=float("nan"), sample_rate=0.1)
+
+
+def test_a_target_by_opacus_is_met_and_its_history_told() -> None:
+    """``make_private_with_epsilon`` with our accountant, and what the run was worth otherwise."""
+    from mustdp.interop import opacus as bridge
+
+    engine = opacus.PrivacyEngine(accountant=bridge.register())
+    model = torch.nn.Linear(3, 1)
+    data = torch.utils.data.TensorDataset(torch.randn(40, 3), torch.randn(40, 1))
+    private, optimizer, loader = engine.make_private_with_epsilon(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=torch.utils.data.DataLoader(data, batch_size=10),
+        target_epsilon=2.0,
+        target_delta=1e-3,
+        epochs=2,
+        max_grad_norm=1.0,
+    )
+    for _ in range(2):
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            (private(inputs) - targets).square().sum().backward()
+            optimizer.step()
+    assert 1.9 < engine.get_epsilon(1e-3) <= 2.0
+    run = bridge.account_history(engine.accountant.history)
+    assert run.poisson(1e-3).upper == engine.get_epsilon(1e-3)
+    shuffled = run.shuffled(1e-3)
+    assert shuffled is not None
+    assert shuffled.lower > engine.get_epsilon(1e-3)  # had the loader shuffled, 2 were not kept
+    [(noise, rate, steps)] = engine.accountant.history
+    assert (rate, steps) == (0.25, 8)
+    plan = md.repeat(2, md.subsample(md.shuffle(40, 10), md.gaussian(noise_multiplier=noise)))
+    ours = md.account(plan, relation="add_remove").epsilon(delta=1e-3)
+    assert shuffled.lower == pytest.approx(ours.lower, rel=1e-6)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.cli.parameters import as_typed
 from mustdp.errors import Contradiction
 from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism, Proof
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles
@@ -40,7 +41,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.mark.parametrize(("entry", "example"), INSTANCES)
 def test_registered_mechanisms_conform(
     entry: RegisteredMechanism,
-    example: Mapping[str, float],
+    example: Mapping[str, float | tuple[float, ...]],
     check: Callable[[Mechanism], None],
 ) -> None:
     check(entry.build(**example))
@@ -76,7 +77,7 @@ def test_bad_arguments_are_refused_by_name(entry: RegisteredMechanism) -> None:
 def test_the_command_line_takes_every_mechanism(entry: RegisteredMechanism, run: Run) -> None:
     line = f"account --scheme wor -n 100 -m 5 --steps 2 --delta 1e-4 --mechanism {entry.name}"
     for example in entry.examples[:2]:
-        given = " ".join(f"{ARGUMENTS[name].option} {value}" for name, value in example.items())
+        given = " ".join(f"{ARGUMENTS[name].option} {as_typed(v)}" for name, v in example.items())
         found = answer(run, f"{line} {given}")
         mechanism = entry.build(**example)
         assert {key: found[key] for key in mechanism.describe()} == mechanism.describe()
@@ -98,7 +99,9 @@ def test_the_command_line_refuses_what_does_not_fit(entry: RegisteredMechanism, 
         for text in ("nan", "-1", "word"):
             check_refused(run(*line.split(), argument.option, text), argument.option, text)
     example = entry.examples[0]
-    given = [w for name, value in example.items() for w in (ARGUMENTS[name].option, str(value))]
+    given = [
+        w for name, value in example.items() for w in (ARGUMENTS[name].option, as_typed(value))
+    ]
     for name, argument in ARGUMENTS.items():
         if name not in own:
             allowed = str(int(argument.most)) if argument.whole else str(argument.most)

@@ -18,7 +18,7 @@ from mustdp.training.linear.descent import descend
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::mustdp.randomness.keys.SeededRelease"),
-    pytest.mark.filterwarnings("ignore::mustdp.training.linear.models.TakenAsPublic"),
+    pytest.mark.filterwarnings("ignore::mustdp.training.linear.descent.TakenAsPublic"),
 ]
 R, N, D = 8, 60, 3
 RNG = np.random.default_rng(4)

@@ -10,15 +10,13 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
 import mustdp as md
-from mustdp.cli.main import app
+from tests.cli.running import PROGRAM
 from tests.reporting.explorer.driving import browser, missing
-from tests.reporting.pages.looking import faults, look, until
+from tests.reporting.pages.looking import faults, look, no_axe, until, violations
 from tests.site.loading import broken_links, from_elsewhere, read
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +25,9 @@ NEEDED = ("sphinx", "myst_parser", "pydata_sphinx_theme")
 
 #: A page of every kind; more of those with wide tables and long words.
 KINDS = (
-    "docs/index", "docs/tutorials/which-sampling", "docs/derivations/family", "docs/api",
-    "docs/commands", "docs/cli", "docs/from-opacus", "docs/ledger", "docs/findings", "README",
-    "genindex",
+    "docs/index", "docs/tutorials/publish", "docs/which-guarantee", "docs/derivations/family",
+    "docs/api", "docs/commands", "docs/cli", "docs/from-opacus", "docs/ledger", "docs/findings",
+    "README", "genindex",
 )  # fmt: skip
 
 
@@ -56,9 +54,8 @@ def test_the_site(site: Path) -> None:
     assert {f"mustdp.reproduction.{name}" for name in dir(md.reproduction)} <= names
     assert {f"mustdp.plot.{name}" for name in md.plot.__all__} <= names
 
-    group: Any = typer.main.get_command(app)
     page = (site / "docs" / "commands.html").read_text(encoding="utf-8")
-    for name, command in group.commands.items():
+    for name, command in PROGRAM.commands.items():
         [section] = re.findall(rf'<section id="mustdp-{name}">(.*?)</section>', page, re.DOTALL)
         for parameter in command.params:
             shown = (
@@ -99,6 +96,17 @@ def test_every_kind_of_page_can_be_read(site: Path, tmp_path: Path) -> None:
     assert under - 1 < top < 900  # parts of a pixel
 
 
+@pytest.mark.skipif(bool(no_axe()), reason=no_axe() or "axe-core is there")
+def test_pages_are_accessible(site: Path, tmp_path: Path) -> None:
+    """The page of all names is left out: it is made like the others, and axe takes minutes."""
+    found = {}
+    with browser(tmp_path) as window:
+        for kind in [kind for kind in KINDS if kind not in ("docs/api", "genindex")]:
+            window.get((site / f"{kind}.html").as_uri())
+            found[kind] = violations(window)
+    assert {where: what for where, what in found.items() if what} == {}
+
+
 def test_loads_and_links_would_be_noticed(tmp_path: Path) -> None:
     fetched = '<link href="//fonts.example/a.css"><script src="https://cdn.example/m.js"></script>'
     assert len(from_elsewhere(fetched)) == 2
@@ -109,12 +117,13 @@ def test_loads_and_links_would_be_noticed(tmp_path: Path) -> None:
 
 
 def test_pictures_are_small_and_shown() -> None:
-    shown = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tutorials").glob("*.md")]
+    shown = "".join(page.read_text(encoding="utf-8") for page in pages)
     pictures = sorted((ROOT / "docs" / "pictures").iterdir())
     assert len(pictures) >= 3
     for picture in pictures:
         assert picture.stat().st_size < 150_000
-        assert f"](pictures/{picture.name})" in shown
+        assert f"pictures/{picture.name})" in shown
 
 
 def test_the_citation_knows_this_version() -> None:

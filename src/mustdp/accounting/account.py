@@ -18,6 +18,7 @@ from mustdp.accounting.certify import FRACTIONS, Computation, Pure, UpperSide, c
 from mustdp.accounting.families.composition import COMPOSITIONS, FamilyComposition, StepProfile
 from mustdp.accounting.plan import (
     Atom,
+    Banded,
     InEpoch,
     Plan,
     Repeat,
@@ -25,7 +26,9 @@ from mustdp.accounting.plan import (
     Sequence,
     Subsample,
     atoms,
+    contains,
     draws_everything,
+    with_joined_guarantees,
 )
 from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, LowerCurve, Question
 from mustdp.accounting.risk import USUAL_FPR, Risk, closest_tprs, risk
@@ -73,6 +76,9 @@ def in_words(plan: Plan, *, released: bool = False) -> str:
     if isinstance(plan, InEpoch):
         inner = in_words(plan.inner, released=released)
         return f"{_listed(plan.epoch.describe(), released)}; {inner}"
+    if isinstance(plan, Banded):
+        inner = in_words(plan.unrolled, released=released)
+        return f"{plan.bands} groups in turn with banded noise, each with {inner}"
     if isinstance(plan, SelectBest):
         inner = in_words(plan.inner, released=released)
         return f"best run, {_listed(plan.repetitions.describe(), released)}, of ({inner})"
@@ -96,7 +102,8 @@ def _value(name: str, value: object, released: bool) -> str:
         more_private_up = name in ARGUMENTS and ARGUMENTS[name].larger_is_private
         return given_or_rounded(value, "up" if more_private_up != released else "down", 6)
     if isinstance(value, list):
-        return ",".join(f"{kind}:{size}" for kind, size in value)
+        parts = (part if isinstance(part, list) else [part] for part in value)
+        return ",".join(":".join(_value(name, one, released) for one in part) for part in parts)
     return str(value)
 
 
@@ -138,8 +145,9 @@ class SearchedAccount:
         self.accuracy, self.method = ACCURACY if accuracy is None else accuracy, method
         self._strict = accuracy is not None
         self.group = group
+        self.steps = sum(atoms(plan).values())
+        plan = with_joined_guarantees(plan)
         self._work = Computation(plan, self.relation, method, group)
-        self.steps = self._work.steps
         self.composition, self._chosen, self.dimension = ONE_PAIR, composition, dimension
         proved = composition if group == 1 else "pair"  # families are proved for one record
         self._family = FamilyComposition(plan, self._work, proved, dimension)
@@ -148,6 +156,8 @@ class SearchedAccount:
     @property
     def shift(self) -> float | None:
         """The shift of one copy; None if atoms differ in it."""
+        if len(atoms(self.plan)) != len(self._work.pairs):  # some were joined
+            return None
         shifts = {pair.shift for pair in self._work.pairs}
         return shifts.pop() if len(shifts) == 1 else None
 
@@ -594,18 +604,19 @@ def account(
         instead of the certificate: valid, and looser. Other names are of methods that a package
         has registered, such as "paper" of ``mustdp.reproduction``: what the paper's own pair of
         data sets attains, not a guarantee.
-    composition : {"auto", "pair", "family"}, default="auto"
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed. "auto" also keeps a family of pairs where one is proved (fixed-size
         batches under replace_one) and lets the worst be chosen anew in every step, which brings the
-        bounds of ``epsilon`` and ``delta`` closer together in a second or three; "family" takes up
-        to twenty for closer ones, and has a family for MUSTww too; "pair" keeps to one pair per
-        step. Risk and trade-off curve take it as well; other views have one pair per step.
+        bounds of ``epsilon`` and ``delta`` closer together in up to three seconds; "family" takes
+        up to twenty for closer ones, "quick" mostly less than one, without the family of MUSTww;
+        "pair" keeps to one pair per step. Risk and trade-off curve take what "quick" does; other
+        views have one pair per step.
     dimension : int, default=None
         Of every release: 1 says that each is a single number, which is a little less to hide. None
         where nothing is known.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many. All
-        of them are replaced, or all are on one side; families are proved for one record.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+        All are replaced, or all are on one side; families are proved for one record.
 
     Returns
     -------
@@ -632,6 +643,13 @@ def account(
     checks.choice("method", method, (*METHODS, *FURTHER_METHODS))
     checks.choice("composition", composition, COMPOSITIONS)
     group = checks.integer("group", group, 1)
+    if group > 1 and contains(plan, Banded):
+        raise NotCovered.refusing(
+            "group",
+            "must be 1 with banded noise: records of one person may be in different groups, whose "
+            "releases share their rows",
+            group,
+        )
     if dimension is not None:
         dimension = checks.integer("dimension", dimension, 1)
     if method == "one-slope" and composition == "auto":

@@ -13,6 +13,7 @@ from mustdp.accounting.epochs.pairs import epoch_sides, on_grids
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
 from mustdp.accounting.plan import (
     Atom,
+    Banded,
     InEpoch,
     Plan,
     Repeat,
@@ -32,10 +33,17 @@ from mustdp.accounting.pld.readoff import UpperCurve
 from mustdp.accounting.subsampling.one_step import (
     GroupProfile,
     OneSlopeProfile,
+    ReusedDirection,
     ReusedProfile,
     SubsampledProfile,
 )
-from mustdp.accounting.subsampling.stages import DEPTH, TAIL, stage_profiles, staged_inside
+from mustdp.accounting.subsampling.stages import (
+    DEPTH,
+    TAIL,
+    ThinnedProfiles,
+    stage_profiles,
+    staged_inside,
+)
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof, TabulatedProfiles
@@ -46,7 +54,7 @@ from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import TangentTable, chord, hull_slopes, two_sided
 from mustdp.sampling.epochs import RandomAllocation
 from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.schemes import Multistage, Poisson, Scheme
+from mustdp.sampling.schemes import Multistage, Poisson, Scheme, TruncatedPoisson
 
 # Group profiles of a plan that releases several times on the same subset.
 #
@@ -61,19 +69,25 @@ _POINTS = 600
 _SMALLEST = 1e-30
 
 
-def group_profiles(plan: Plan, reach: float) -> GroupProfiles:
-    """Certified group profiles of ``plan`` under replace_one, up to epsilon = ``reach``."""
+def group_profiles(plan: Plan, reach: float, moved: float = 2.0) -> GroupProfiles:
+    """Certified group profiles of ``plan``, up to epsilon = ``reach``.
+
+    One copy moves sums by ``moved``: 2 under replace_one, 1 where its place stays empty.
+    """
     if isinstance(plan, Mechanism):
-        return plan.profiles(plan.shift_for(2.0))
+        return plan.profiles(plan.shift_for(moved))
     if isinstance(plan, Subsample):
+        inner = group_profiles(plan.inner, reach, moved)
+        if isinstance(plan.scheme, Poisson):
+            return ThinnedProfiles(plan.scheme, inner, reach)
         if not isinstance(plan.scheme, Multistage):
-            raise NotCovered("only fixed-size schemes can be nested")
-        return stage_profiles(plan.scheme, group_profiles(plan.inner, reach), reach)
-    if isinstance(plan, InEpoch | SelectBest):
-        raise NotCovered("an epoch, or the best of several runs, on a subset is not covered")
+            raise NotCovered(f"{plan.scheme.name} sampling inside another stage is not covered")
+        return stage_profiles(plan.scheme, inner, reach)
+    if isinstance(plan, InEpoch | SelectBest | Banded):
+        raise NotCovered("only mechanisms, schemes and sequences of them are covered on a subset")
     if isinstance(plan, Repeat) and plan.count == 1:
-        return group_profiles(plan.inner, reach)
-    return ComposedProfiles(plan, reach)
+        return group_profiles(plan.inner, reach, moved)
+    return ComposedProfiles(plan, reach, moved)
 
 
 class ComposedProfiles(TabulatedProfiles):
@@ -81,11 +95,11 @@ class ComposedProfiles(TabulatedProfiles):
 
     relative_error = 1e-12
 
-    def __init__(self, plan: Repeat | Sequence, reach: float) -> None:
+    def __init__(self, plan: Repeat | Sequence, reach: float, moved: float = 2.0) -> None:
         super().__init__(reach)
         counted: dict[Atom, int] = atoms(plan)
         self._counts = list(counted.values())
-        self._families = [group_profiles(atom, reach) for atom in counted]
+        self._families = [group_profiles(atom, reach, moved) for atom in counted]
         self._reach = reach
         self._points: dict[int, tuple[FloatArray, FloatArray]] = {}
 
@@ -158,15 +172,25 @@ def observe(atom: Subsample, group: int = 1) -> Observed:
 
 
 def _first(atom: Subsample, group: int) -> Observed:
-    """The first release: the stages on the way to it make one multistage scheme."""
-    scheme, inner = atom.scheme, _first_atom(atom.inner)
+    """The first release: the stages on the way to it make one scheme."""
+    scheme, inner, kept = atom.scheme, _first_atom(atom.inner), 1.0
     while isinstance(inner, Subsample):
         if isinstance(scheme, Multistage) and isinstance(inner.scheme, Multistage):
             scheme = Multistage(scheme.n, scheme.stages + inner.scheme.stages)
+        elif isinstance(inner.scheme, Poisson):  # nothing but mechanisms is inside it
+            kept = inner.scheme.rate
         inner = _first_atom(inner.inner)
     if not isinstance(inner, Mechanism):
         raise NotCovered("an epoch on a subset is not covered")
-    return Observed(inner, 1, scheme.law(group, _SMALLEST_COPY))
+    if kept == 1.0:
+        return Observed(inner, 1, scheme.law(group, _SMALLEST_COPY))
+    thinned = Subsample(scheme, Subsample(Poisson(round(scheme.expected_size), kept), inner))
+    try:
+        law = _sum_law(thinned, group)
+    except _TooWide:
+        law = _CopyLaw(0, np.ones(1))  # of a record that is never drawn: nothing is attained
+    total = MultiplicityLaw(law.first, frozen(law.weights.copy()), law.cut, law.relative_error)
+    return Observed(inner, 1, total)
 
 
 def _first_atom(plan: Plan) -> Atom:
@@ -292,7 +316,9 @@ def log_moments(atom: Atom, orders: FloatArray, relation: Relation, group: int) 
 
         return selected_moments(atom, orders, relation, group)
     if isinstance(atom, Subsample):
-        moved = moves(atom.scheme, relation)
+        # With a cap, a record may take another one's place.
+        capped = isinstance(atom.scheme, TruncatedPoisson)
+        moved = 2.0 if capped else moves(atom.scheme, relation)
     else:
         moved = 2.0 if relation == Relation.REPLACE_ONE else 1.0
     return _of(atom, orders, np.array([float(group)]), moved)[:, 0]
@@ -327,7 +353,8 @@ def _drawn(atom: Subsample, orders: FloatArray, special: int, moved: float) -> F
         # The last weight is for what the law left out, with the most copies there are.
         weights = np.log(np.append(law.weights * (1.0 + error), law.cut))
     found = _log_sum(_of(atom.inner, orders, copies, moved), weights)
-    if law.zero > 0.0:
+    # With a cap, how many others there are depends on whether the record is in the batch.
+    if law.zero > 0.0 and not isinstance(scheme, TruncatedPoisson):
         empty = isinstance(scheme, Poisson) and moved == 2.0
         ball = empty and all(one.in_a_ball for one in mechanisms(atom.inner))
         apart = _of(atom.inner, orders, copies, 1.0 if ball else moved) / orders[:, None]
@@ -433,6 +460,8 @@ def _subsampled(
     shift = mechanism.shift_for(moves(scheme, relation))
     law, poisson = scheme.law(group, _LAW_TAIL), isinstance(scheme, Poisson)
     if method == "one-slope":
+        if not isinstance(scheme, Poisson | Multistage):
+            raise NotCovered(f"method 'one-slope' does not cover {scheme.name}")
         if poisson != (relation == Relation.ADD_REMOVE):
             raise NotCovered.refusing(
                 "relation",
@@ -447,7 +476,7 @@ def _subsampled(
     families = _families(mechanism, law, shift, 1, relation)
     if relation == Relation.ADD_REMOVE:
         families.pop("symmetric", None)
-    elif poisson and mechanism.in_a_ball:
+    elif scheme.leaves_empty and mechanism.in_a_ball:
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
     return AtomPairs(shift, dominating, families)
 
@@ -455,19 +484,22 @@ def _subsampled(
 def _nested(atom: Subsample, relation: Relation, method: str, group: int) -> AtomPairs:
     """A subset that several releases share: compose inside, amplify outside."""
     scheme = atom.scheme
+    if method != "certified":
+        raise NotCovered(f"method {method!r} does not cover a subset that is reused")
+    if isinstance(scheme, Poisson) and relation == Relation.ADD_REMOVE:
+        return _reused_by_presence(atom, scheme, group)
     if relation != Relation.REPLACE_ONE:
         raise NotCovered.refusing(
             "relation",
-            "must be {replace_one} for a subset that is reused: for {add_remove} no theorem here "
-            "bounds the composition inside",
+            "must be {replace_one} for a subset of fixed size that is reused: for {add_remove} no "
+            "theorem here bounds the composition inside",
             "{add_remove}",
             mentions=tuple(Relation),
         )
-    if method != "certified":
-        raise NotCovered(f"method {method!r} does not cover a subset that is reused")
-    if isinstance(scheme, Poisson) and not all(
-        mechanism.covers_left_out for mechanism in mechanisms(atom.inner)
-    ):
+    if not isinstance(scheme, Poisson | Multistage):
+        raise NotCovered(f"{scheme.name} sampling does not cover a subset that is reused")
+    thinned = isinstance(scheme, Poisson) or _thins(atom.inner)
+    if thinned and not all(mechanism.covers_left_out for mechanism in mechanisms(atom.inner)):
         raise NotCovered(
             "a custom profile does not say what leaving a record out does, which Poisson sampling "
             "under replace_one needs; use a fixed-size scheme"
@@ -481,9 +513,27 @@ def _nested(atom: Subsample, relation: Relation, method: str, group: int) -> Ato
     seen = observe(atom, group)
     shift = seen.mechanism.shift_for(2.0)
     families = _families(seen.mechanism, seen.law, shift, seen.releases, relation)
-    if isinstance(scheme, Poisson):
+    if thinned:
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
     return AtomPairs(shift, DominatingPair.of(ReusedProfile(law, inside)), families)
+
+
+def _thins(plan: Plan) -> bool:
+    """Whether some entries may be left out inside, so that batches have random sizes."""
+    drawn = [atom for atom in atoms(plan) if isinstance(atom, Subsample)]
+    return any(not one.scheme.fixed_size or _thins(one.inner) for one in drawn)
+
+
+def _reused_by_presence(atom: Subsample, scheme: Poisson, group: int) -> AtomPairs:
+    """Poisson sampling around several releases: with the records, or with their places empty."""
+    inside = group_profiles(atom.inner, LARGEST_EPSILON + 2 * DEPTH, 1.0)
+    law = scheme.law(group, TAIL)
+    sides = (ReusedDirection(law, inside, remove) for remove in (True, False))
+    seen = observe(atom, group)
+    shift = seen.mechanism.shift_for(1.0)
+    families = _families(seen.mechanism, seen.law, shift, seen.releases, Relation.ADD_REMOVE)
+    families.pop("symmetric", None)
+    return AtomPairs(shift, DominatingPair(*sides), families)
 
 
 def _families(

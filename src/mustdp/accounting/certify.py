@@ -529,7 +529,7 @@ def certify(
 ) -> Bounds:
     """Answer a question about a plan from both sides, or only from above.
 
-    The plan was described by whoever asks; ``work`` counted its atoms and holds, under the relation
+    The plan was described by the caller; ``work`` counted its atoms and holds, under the relation
     that was resolved, the dominating pair of each and the pairs that it attains; mixtures of their
     orders are left out unless ``mixed``. Where the two
     bounds meet their distance is the proof of their accuracy; elsewhere their numerical part is

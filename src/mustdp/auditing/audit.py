@@ -268,6 +268,119 @@ def _pulled(outputs: Tensor, target: Tensor) -> Tensor:
     return -outputs.flatten(1).sum(1) - 0.0 * target
 
 
+# The game on a user's own model and data: some of the records are canaries.
+#
+# A fair bit decides for each of them which of two versions of it is in the data: itself or another
+# (neighbours by one record replaced), itself or nothing (one record more or less). All other
+# records stay. The attacker sees the model after every step and compares how well it fits each
+# version. Such canaries are no worst case: what is found is what this attacker finds on these data.
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRecords:
+    """A user's own records in an audit: what they are, and what canaries are otherwise.
+
+    Attributes
+    ----------
+    data : tuple of Tensor
+        All records, ``(inputs, target)``.
+    other : tuple of Tensor or None
+        What the first records, the canaries, are if their bits say so, such as the same inputs with
+        other targets. None where the bit decides whether a record is there at all, which needs a
+        budget under add_remove, and ``canaries``.
+    loss : callable
+        From the model's outputs and targets to one value per record.
+    canaries : int, default=None
+        How many of the first records are canaries; None means as many as ``other`` has.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> import torch
+    >>> data = torch.randn(100, 3), torch.randint(2, (100,))
+    >>> loss = torch.nn.CrossEntropyLoss(reduction="none")
+    >>> md.types.OwnRecords(data, (data[0][:30], 1 - data[1][:30]), loss).number
+    30
+    """
+
+    data: tuple[Tensor, Tensor]
+    other: tuple[Tensor, Tensor] | None
+    loss: Callable[[Any, Any], Tensor]
+    canaries: int | None = None
+
+    @property
+    def number(self) -> int:
+        """How many canaries there are."""
+        if (self.other is None) == (self.canaries is None):
+            raise InvalidParameter("exactly one of other and canaries must be given")
+        count = self.canaries if self.other is None else len(self.other[1])
+        return checks.integer("canaries", count, FEWEST, len(self.data[1]))
+
+    def versions(self, bits: FloatArray) -> tuple[Tensor, Tensor]:
+        """The data for some bits, each -1 or 1.
+
+        Parameters
+        ----------
+        bits : ndarray
+            One for each canary; 1 for the record as it is.
+
+        Returns
+        -------
+        tuple of Tensor
+            Inputs and target.
+        """
+        torch: Any = required("torch", "an audit")
+        kept = torch.tensor(bits > 0)
+        found = []
+        for place, values in enumerate(self.data):
+            first, rest = values[: len(bits)], values[len(bits) :]
+            if self.other is None:
+                first = first[kept]
+            else:
+                chosen = kept.view(-1, *([1] * (first.ndim - 1)))
+                first = torch.where(chosen, first, self.other[place])
+            found.append(torch.cat([first, rest]))
+        return found[0], found[1]
+
+    def fits(self, model: Any) -> FloatArray:
+        """How much better a model fits each canary as it is than otherwise.
+
+        Parameters
+        ----------
+        model : torch.nn.Module
+            The model at some step.
+
+        Returns
+        -------
+        ndarray
+            One number for each canary, large where it is likely to be as it is.
+        """
+        torch: Any = required("torch", "an audit")
+        where = next(model.parameters()).device
+        with torch.no_grad():
+            inputs, target = (x[: self.number].to(where) for x in self.data)
+            found = -self.loss(model(inputs), target)
+            if self.other is not None:
+                others, targets = (x.to(where) for x in self.other)
+                found = found + self.loss(model(others), targets)
+        return np.asarray(found.double().cpu().numpy())
+
+
+def _attacked(
+    trainer: Callable[[Any], Any], records: OwnRecords, bits: FloatArray, budget: Budget
+) -> dict[str, FloatArray]:
+    """Scores of the canaries of one run: by the last model, and by all of them."""
+    made = trainer(records.versions(bits))
+    # Some records fit any model well: what counts is what training changes.
+    before, total = records.fits(made.model), np.zeros(len(bits))
+    for _ in range(budget.steps):
+        last = records.fits(made.train(1).model) - before
+        total += last
+    if not np.isfinite(total).all():
+        raise InvalidParameter("trainer must leave a finite model behind, got another")
+    return {"last model": last, "all models": total}
+
+
 # The audit of a training run: canaries, guesses from all it released, beside the certificate.
 #
 # Every record is a canary. Canary i pulls in a direction of its own, parameter i of a linear
@@ -385,10 +498,11 @@ class Audit:
 
 
 def audit(
-    trainer: Callable[[Game], Any],
+    trainer: Callable[[Any], Any],
     budget: Budget,
     *,
-    clip: float,
+    clip: float | None = None,
+    records: OwnRecords | None = None,
     runs: int = 1,
     level: float = 0.95,
     seed: int | None = None,
@@ -396,18 +510,21 @@ def audit(
     """Play the game with several runs of the trainers that ``trainer`` makes for it.
 
     All steps of the budget are made. The scheme of the budget says how many canaries there are, 20
-    to 5000.
+    to 5000. With ``records`` the game is played on a user's own model and data instead.
 
     Parameters
     ----------
     trainer : callable
         From a :class:`Game` to what has ``train(1)`` for one step on ``game.data``, such as a
         :class:`PrivateTrainer` made of the game's parts with this ``budget`` and
-        ``clip`` as its ``max_grad_norm``.
+        ``clip`` as its ``max_grad_norm``. With ``records``, from data ``(inputs, target)`` to a
+        :class:`PrivateTrainer` of a fresh model.
     budget : Budget
         What :func:`calibrated_budget` gives, for batches that are drawn one by one.
     clip : float
-        The bound C on the norm of one record's gradient, above 0.
+        The bound C on the norm of one record's gradient, above 0; left out with ``records``.
+    records : OwnRecords, default=None
+        A user's own data and which of them are canaries.
     runs : int, default=1
         How many runs, from 1 to 1000; their canaries count as those of one run.
     level : float, default=0.95
@@ -443,13 +560,25 @@ def audit(
     """
     if not isinstance(budget, Budget):
         raise InvalidParameter(f"budget must be what calibrated_budget(...) gives, got {budget!r}")
-    law, n = budget.fresh_draws.law(1, 1e-12), budget.scheme.n
-    check_size(n)
-    clip = checks.real("clip", clip, above=0)
     level = checks.real("level", level, above=0.5, below=1)
     runs = checks.integer("runs", runs, 1, 1000)
     # Bits that somebody could repeat would be no secret; the trainer has randomness of its own.
     rng = np.random.default_rng(seed)
+    if records is not None:
+        if clip is not None:
+            raise InvalidParameter(f"clip must be left out beside records, got {clip!r}")
+        if (records.other is None) != (budget.relation == Relation.ADD_REMOVE):
+            raise InvalidParameter(
+                "records.other must be given under replace_one and left out under add_remove, "
+                f"whose neighbours have one record less, got {budget.relation.option}"
+            )
+        bits = rng.choice([-1.0, 1.0], size=(runs, records.number))
+        made = [_attacked(trainer, records, one, budget) for one in bits]
+        attacks = {name: np.concatenate([one[name] for one in made]) for name in made[0]}
+        return _judged(attacks, bits.ravel(), budget, level, seeded=seed is not None)
+    law, n = budget.fresh_draws.law(1, 1e-12), budget.scheme.n
+    check_size(n)
+    clip = checks.real("clip", clip, above=0)
     bits = rng.choice([-1.0, 1.0], size=(runs, n))
     values = (-1.0, 1.0) if budget.relation == Relation.REPLACE_ONE else (0.0, 1.0)
     pulls = np.where(bits > 0, values[1], values[0])

@@ -78,6 +78,8 @@ class PrivacySpent:
         ``epsilon`` is what the run would cost without a seed.
     dimension : int or None
         1 where every release was accounted for as a single number.
+    group : int
+        That epsilon holds for people with up to this many records.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class PrivacySpent:
     plan: Plan | None
     seeded: bool = False
     dimension: int | None = None
+    group: int = 1
 
     @property
     def certified(self) -> bool:
@@ -145,6 +148,7 @@ class PrivacySpent:
             "steps": self.steps,
             "scheme": None if self.scheme is None else self.scheme.describe(),
             **({} if self.dimension is None else {"dimension": self.dimension}),
+            **({} if self.group == 1 else {"group": self.group}),
         }
 
 
@@ -161,15 +165,18 @@ class NoisyPlan:
     dimension: int | None = None
     #: What the calibration that found the noise has certified already.
     known: Bounds | None = field(default=None, compare=False, repr=False)
+    #: Records of one person.
+    group: int = 1
 
     def spent(self) -> PrivacySpent:
         """What running the plan costs, certified."""
         epsilon = self.known
         if epsilon is None:
-            epsilon = certified_epsilon(self.plan, self.delta, self.relation, self.dimension)
+            sizes = self.dimension, self.group
+            epsilon = certified_epsilon(self.plan, self.delta, self.relation, *sizes)
         return PrivacySpent(
             epsilon, self.delta, self.relation, self.noise_multiplier, self.source, self.plan,
-            dimension=self.dimension,
+            dimension=self.dimension, group=self.group,
         )  # fmt: skip
 
 
@@ -181,6 +188,7 @@ def plan_with_noise(
     noise_multiplier: float | None = None,
     relation: str | None = None,
     dimension: int | None = None,
+    group: int = 1,
 ) -> NoisyPlan:
     """The plan of a job with the noise that was stated, or that a target asks for.
 
@@ -191,10 +199,12 @@ def plan_with_noise(
     used = resolve_relation(job.scheme, relation)
     delta = required_delta(delta, job.scheme.n)
     warn_of_large_delta(delta, job.scheme.n)
+    group = checks.integer("group", group, 1)
     if epsilon is not None:
-        return _calibrated(job, epsilon, delta, used, dimension)
+        return _calibrated(job, epsilon, delta, used, dimension, group)
     z = checks.real("noise_multiplier", noise_multiplier, above=0, at_most=LARGEST_NOISE)
-    return NoisyPlan(job.plan(gaussian(noise_multiplier=z)), z, delta, used, GIVEN, dimension)
+    plan = job.plan(gaussian(noise_multiplier=z))
+    return NoisyPlan(plan, z, delta, used, GIVEN, dimension, group=group)
 
 
 def required_delta(delta: float | None, n: int) -> float:
@@ -220,27 +230,37 @@ def recommended_delta(n: int) -> float:
 
 @lru_cache(maxsize=256)
 def _calibrated(
-    job: PlannedRun, epsilon: float, delta: float, relation: Relation, dimension: int | None
+    job: PlannedRun,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+    dimension: int | None,
+    group: int,
 ) -> NoisyPlan:
     found = calibrate_plan(
-        job.plan, epsilon=epsilon, delta=delta, relation=relation, dimension=dimension
+        job.plan, epsilon=epsilon, delta=delta, relation=relation, dimension=dimension, group=group
     )
     return NoisyPlan(
         found.plan, found.noise_multiplier, delta, relation, CALIBRATED, dimension,
-        known=found.epsilon,
+        known=found.epsilon, group=group,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
 def certified_epsilon(
-    plan: Plan | None, delta: float, relation: Relation, dimension: int | None = None
+    plan: Plan | None,
+    delta: float,
+    relation: Relation,
+    dimension: int | None = None,
+    group: int = 1,
 ) -> Bounds:
     """Bounds of epsilon; infinite above where there is no plan or nothing finite is certified."""
     nothing = Bounds(0.0, math.inf)
     if plan is None:
         return nothing
     try:
-        return account(plan, relation=relation, dimension=dimension).epsilon(delta)
+        found = account(plan, relation=relation, dimension=dimension, group=group)
+        return found.epsilon(delta)
     except NumericalFailure:
         # So little noise that no finite epsilon could be certified: say so, never a guess.
         return nothing
@@ -278,6 +298,8 @@ class Budget:
         Which data sets are neighbours.
     source : str
         Where the noise came from, in words.
+    group : int
+        That epsilon holds for people with up to this many records; 1 for single records.
 
     Examples
     --------
@@ -296,6 +318,7 @@ class Budget:
     delta: float
     relation: Relation
     source: str
+    group: int = 1
 
     def __post_init__(self) -> None:
         check_runs(self.scheme, self.relation)
@@ -309,7 +332,7 @@ class Budget:
 
     @property
     def epochs(self) -> float | None:
-        """How many times the run goes through the data, where it goes by epochs."""
+        """How many times the run reads the data, where it has epochs."""
         return self.steps / self.scheme.bins if isinstance(self.scheme, Epoch) else None
 
     def plan(self, steps: int | None = None) -> Plan:
@@ -366,6 +389,7 @@ class Budget:
             self.relation,
             self.source,
             known=None if done else Bounds(0.0, 0.0),
+            group=self.group,
         )
         return found.spent()
 
@@ -379,6 +403,7 @@ def calibrated_budget(
     noise_multiplier: float | None = None,
     epsilon: float | None = None,
     relation: str | None = None,
+    group: int = 1,
 ) -> Budget:
     """The budget of a run, with noise that is stated or calibrated before data are touched.
 
@@ -402,6 +427,9 @@ def calibrated_budget(
     relation : {"replace_one", "add_remove"}, default=None
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        Epsilon holds for people with up to this many records, all of which may differ. A ledger is
+        charged for the plan as it is.
 
     Returns
     -------
@@ -432,9 +460,10 @@ def calibrated_budget(
         epsilon=epsilon,
         noise_multiplier=noise_multiplier,
         relation=relation,
+        group=group,
     )
     return Budget(
-        scheme, found.noise_multiplier, run.steps, found.delta, found.relation, found.source
+        scheme, found.noise_multiplier, run.steps, found.delta, found.relation, found.source, group
     )
 
 

@@ -154,7 +154,7 @@ def compare(
     mechanism: str | Mechanism = "gaussian",
     relation: str = Relation.REPLACE_ONE,
     group: int = 1,
-    composition: str = "auto",
+    composition: str = "quick",
     epochs: bool | None = None,
     progress: Progress | None = None,
     mapper: Mapper = map_serial,
@@ -187,8 +187,8 @@ def compare(
     relation : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
-    composition : {"auto", "pair", "family"}, default="auto"
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+    composition : {"auto", "quick", "pair", "family"}, default="quick"
         How steps are composed, as in :func:`account`.
     epochs : bool, default=None
         Whether to add random allocation to ceil(n / m) bins and shuffling, with as many batches;
@@ -268,7 +268,7 @@ class RowRequest:
     mechanism: str | Mechanism = "gaussian"
     relation: str = Relation.REPLACE_ONE
     group: int = 1
-    composition: str = "auto"
+    composition: str = "quick"
 
     def row(self, scheme: Sampling) -> EpochRow:
         """The noise of one scheme and what it guarantees."""
@@ -324,5 +324,5 @@ def schemes_of(n: int, b: int, m: int) -> list[Scheme]:
     return [
         scheme_by_name(one.name, n=n, m=m, b=b if one.two_stages else None)
         for one in CATALOGUE
-        if m <= (one.largest_batch(n, b) or m)
+        if one.compared and m <= (one.largest_batch(n, b) or m)
     ]

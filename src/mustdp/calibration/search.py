@@ -17,18 +17,21 @@ from mustdp.accounting.atoms import atom_pairs
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
 from mustdp.accounting.pld.discretise import DiscretePair, MixturePair
+from mustdp.accounting.pld.readoff import first_below
+from mustdp.accounting.subsampling.one_step import GroupProfile
 from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
 from mustdp.limits import DELTA_RANGE, TARGET_RANGE
-from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.contract import Mechanism, Proof
+from mustdp.mechanisms.laws import GaussianNoise, NoiseProfiles
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.formatting import readable
-from mustdp.sampling.epochs import RandomAllocation
+from mustdp.sampling.epochs import RandomAllocation, Shuffle
 
 # One search for any parameter: the best value whose certified epsilon meets a target.
 #
-# Whoever searches says how a value becomes a plan, and by which rule values are tried: the smallest
+# The caller says how a value becomes a plan, and by which rule values are tried: the smallest
 # noise (a real number), or the largest size (a whole one). Every value tried is accounted for; one
 # that cannot be certified counts as over the target. What is returned was accounted for from both
 # sides and found within the target: a rule that assumed too much could miss a better value, never
@@ -77,12 +80,12 @@ class EpsilonTarget:
         if self.relation is not None:
             object.__setattr__(self, "relation", Relation.read(self.relation))
 
-    def account(self, plan: Plan) -> Account:
-        """The account that is asked about a plan."""
+    def account(self, plan: Plan, *, quick: bool = False) -> Account:
+        """The account that is asked about a plan, or one that takes less time."""
         return account(
             plan,
             relation=self.relation,
-            composition=self.composition,
+            composition="quick" if quick and self.composition == "auto" else self.composition,
             dimension=self.dimension,
             group=self.group,
         )
@@ -125,7 +128,8 @@ def meet(
     def spent(value: Value, accuracy: float) -> float:
         tries.append(None)
         try:
-            tried = accounted(value)
+            rough = in_full and accuracy >= _COARSE
+            tried = target.account(plan_of(value), quick=True) if rough else accounted(value)
             if in_full and tried.has_family:
                 known[value] = tried.tightest_epsilon(target.delta)
             else:
@@ -240,8 +244,8 @@ _OUTCOMES, _POINTS, _DEVIATIONS, _MOST_POINTS = 1500, 8192, 24.0, 65536
 #: Losses rarer than this share of delta, over all steps, do not count.
 _RARE = 1e-3
 #: What is certified lies above what one pair attains by about so much: where data sets may choose
-#: between orders in every step, and where one pair is the worst.
-_CHOOSING, _FIXED = 1.0115, 1.0007
+#: between orders in every step, where one pair is the worst, and where batches are shuffled.
+_CHOOSING, _FIXED, _SHUFFLED = 1.0115, 1.0007, 1.3
 #: Shifts beyond this are taken as this, and outcomes of all batches without the record.
 _FARTHEST, _OTHERS = 25.0, 41
 #: Exponents beyond this are taken as this.
@@ -254,7 +258,7 @@ def rough_epsilon(plan: Plan, delta: float, relation: str | None, group: int) ->
     """About the epsilon of a plan at ``delta``; None where no guess can be made."""
     if not delta >= _SMALLEST_DELTA:
         return None
-    steps, counted, above = [], atoms(plan), _FIXED
+    steps, counted, above, shuffled = [], atoms(plan), _FIXED, 0.0
     used = relation_of(counted, relation)
     try:
         for atom, count in counted.items():
@@ -262,7 +266,16 @@ def rough_epsilon(plan: Plan, delta: float, relation: str | None, group: int) ->
             if not isinstance(inner, Mechanism):
                 return None
             if isinstance(atom, InEpoch) and isinstance(atom.epoch, RandomAllocation):
-                steps.append((*_epoch_losses(atom, used, group), count))
+                replaced = used == Relation.REPLACE_ONE
+                steps.append((*_epoch_losses(atom, group, replaced=replaced), count))
+                continue
+            if isinstance(atom, InEpoch) and inner.proof is Proof.GAUSSIAN:
+                # Where all others are equal, a shuffled epoch attains what allocation with twice
+                # the shift does when a record is left out; certified is more, by a slow factor.
+                moved = 2 * group if used == Relation.REPLACE_ONE else group
+                steps.append((*_epoch_losses(atom, moved, replaced=False), count))
+                shuffled += count * atom.inner.shift_for(moved) ** 2
+                above = _SHUFFLED
                 continue
             families = atom_pairs(atom, used, "certified", group).families
             pair = families.get("aligned") or families.get("symmetric")
@@ -274,7 +287,12 @@ def rough_epsilon(plan: Plan, delta: float, relation: str | None, group: int) ->
     except MustdpError:  # anyone who asks for a certificate will hear of it
         return None
     found = _composed(steps, delta)
-    return None if found is None else above * found
+    if found is None:
+        return None
+    if not all(isinstance(one, InEpoch) and isinstance(one.epoch, Shuffle) for one in counted):
+        return above * found
+    plain = NoiseProfiles(GaussianNoise(), math.sqrt(shuffled))
+    return min(above * found, first_below(GroupProfile(plain), delta))
 
 
 def guess_is_close(plan: Plan, relation: str | None, group: int) -> bool:
@@ -286,13 +304,19 @@ def guess_is_close(plan: Plan, relation: str | None, group: int) -> bool:
     )
 
 
+def is_shuffled(plan: Plan) -> bool:
+    """Whether some batches are those of a shuffled order, whose bounds lie apart."""
+    return any(
+        isinstance(atom, InEpoch) and isinstance(atom.epoch, Shuffle) for atom in atoms(plan)
+    )
+
+
 def _chooses(families: Mapping[str, object], relation: Relation) -> bool:
     return relation == Relation.REPLACE_ONE and "reversed" in families
 
 
-def _epoch_losses(atom: InEpoch, relation: Relation, group: int) -> tuple[FloatArray, FloatArray]:
+def _epoch_losses(atom: InEpoch, group: int, *, replaced: bool) -> tuple[FloatArray, FloatArray]:
     """Losses of an epoch: the batch with the record by itself, all others as if lognormal."""
-    replaced = relation == Relation.REPLACE_ONE
     shift = min(group * atom.inner.shift_for(1.0), _FARTHEST)
     seen, bins = atom.epoch.steps, atom.epoch.bins
     square = shift * shift
@@ -392,6 +416,8 @@ def _reach(loss: FloatArray, chance: FloatArray, rare: float) -> float:
 _CLOSE, _NEAR_NOISE, _AIM_NOISE = 1.0 - 1e-3, 1.0 - 2e-3, 1.0 - 8e-4
 #: Accuracy of the account while far away, and while closing in.
 _COARSE, _FINE_NOISE = 0.02, 1e-3
+#: Where batches are shuffled and bounds lie apart: the least share of the target, and of the noise.
+_LOOSE, _LOOSELY = 1.0 - 1e-2, 1e-3
 #: Moves of log z from which on a coarse account will do, and the longest one.
 _FAR, _LONGEST = 0.3, math.log(16.0)
 _LARGEST_NOISE = 1e8
@@ -409,20 +435,22 @@ def smallest_noise(
     *,
     close: bool = False,
     drift: float = 0.0,
+    loose: bool = False,
 ) -> float:
     """Close in on the noise whose certified epsilon just meets ``target``.
 
     ``spent(z, accuracy)`` must not increase with the noise z. It is asked coarsely while z moves
     far; only a value that met the target is returned. ``guess(z)`` is about what is spent, and
     ``close`` says that it is good to a few thousandths; ``drift`` is how its factor changes with z
-    as long as a single value is known, as a slope of logarithms.
+    as long as a single value is known, as a slope of logarithms. ``loose`` values may be further
+    from the target.
     """
-    expected = _GuessedSpending(guess, drift)
+    expected = _GuessedSpending(guess, drift, target)
     low, high, met = 0.0, math.inf, math.nan  # too little noise, enough noise
     z = _within(expected.where(target, 1.0))
     moved = 0.0 if close and expected.guessed else math.inf
     for step in range(_ROUNDS):
-        least = (_NEAR_NOISE if step or not close else _CLOSE) * target
+        least = (_LOOSE if loose else _NEAR_NOISE if step or not close else _CLOSE) * target
         value = spent(z, _COARSE if moved > _FAR else _FINE_NOISE)
         if moved > _FAR and least <= value <= target:
             value = spent(z, _FINE_NOISE)
@@ -439,7 +467,8 @@ def smallest_noise(
                 raise NumericalFailure(
                     f"no noise multiplier up to {_LARGEST_NOISE:g} reaches epsilon={target!r}"
                 )
-        if high / max(low, SMALLEST / 2.0) - 1.0 < 1e-9:
+        narrow = _LOOSELY if loose and not math.isnan(met) else 1e-9
+        if high / max(low, SMALLEST / 2.0) - 1.0 < narrow:
             break
         if 0.0 < value < math.inf:
             expected.learn(z, value, coarse=moved > _FAR)
@@ -462,10 +491,14 @@ def _within(z: float) -> float:
 
 
 class _GuessedSpending:
-    """What is expected to be spent: the guess times a power of z that fits the last two values."""
+    """What is expected to be spent: the guess times a power of z that fits two values.
 
-    def __init__(self, guess: Guess | None, drift: float) -> None:
-        self._guess, self._drift, self._coarse = guess, drift, False
+    They are the last one and the last on the other side of the target, or the one before.
+    """
+
+    def __init__(self, guess: Guess | None, drift: float, target: float) -> None:
+        self._guess, self._drift, self._coarse, self._target = guess, drift, False, target
+        self._sides: dict[bool, tuple[float, float]] = {}  # by whether the target was exceeded
         self._seen: list[tuple[float, float]] = []  # log z, log of what was spent over the guess
 
     @property
@@ -476,8 +509,12 @@ class _GuessedSpending:
     def learn(self, z: float, value: float, *, coarse: bool) -> None:
         """A certified value. Coarse ones say nothing of how the factor changes close by."""
         found = math.log(z), math.log(value) - self._rough(z)
-        self._seen = [found] if coarse or self._coarse else [*self._seen, found][-2:]
-        self._coarse = coarse
+        over = value > self._target
+        if coarse or self._coarse:
+            self._seen, self._sides = [], {}
+        across = self._sides.get(not over)
+        self._seen = [*(self._seen[-1:] if across is None else [across]), found]
+        self._coarse, self._sides[over] = coarse, found
 
     def where(self, value: float, near: float) -> float:
         """The z at which so much is expected to be spent, looked for around ``near``."""

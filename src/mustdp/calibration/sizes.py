@@ -43,7 +43,7 @@ def most_steps(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def largest_batch(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def smallest_first_stage(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
 
     Returns
     -------

@@ -17,14 +17,11 @@ from mustdp.accounting.explanations import (
 from mustdp.cli import output
 from mustdp.cli.options import (
     ACCOUNTING,
-    EpochOptions,
-    GroupOption,
-    NoiseOptions,
-    RunOptions,
-    SchemeOptions,
+    PlanOptions,
     counted,
     read_delta,
     read_epsilon,
+    read_noise,
     read_repeats,
 )
 from mustdp.cli.output import Answer, progress
@@ -90,14 +87,18 @@ _accounting = Panel(
                         MUST paper, composed; paper: the paper's own composition, which follows one
                         pair of data sets only.
     --composition NAME  auto: the worst of a family of pairs is chosen anew in every step, where one
-                        is proved, in a second or three; family: the same in up to twenty, for
-                        closer bounds; pair: one dominating pair for every step.
+                        is proved, in up to three seconds; family: the same in up to twenty, for
+                        closer bounds; quick: in less than one; pair: one dominating pair for every
+                        step.
     --dimension INT     Every release has this many coordinates; 1, a single number, brings the
                         bounds of wor closer.
     --event FILE        Instead of scheme, noise and steps: an event of dp_accounting, as JSON of
                         what its to_named_tuple returns.
     --reuse R           Repeat the last of several stages R times on what the stages before it drew,
                         in each of the K steps.
+    --bands B           Noise that a strategy matrix with B bands correlates: the scheme draws from
+                        one of B groups in turn, each in ceil(K / B) of the K steps.
+    --column-norm C     The largest column norm of that matrix; 1 unless given.
     --select-best MEAN  Make all of this a random number of times, MEAN on average, and release the
                         best run alone: what a search over settings costs.
     --select-law NAME   The law of that number: logarithmic, geometric or poisson.
@@ -121,11 +122,12 @@ class QuestionOptions:
     dimension: Annotated[int | None, _accounting("--dimension", read_repeats)] = None
     event: Annotated[str | None, _accounting("--event")] = None
     reuse: Annotated[int | None, _accounting("--reuse", read_repeats)] = None
+    bands: Annotated[int | None, _accounting("--bands", read_repeats)] = None
+    column_norm: Annotated[float | None, _accounting("--column-norm", read_noise)] = None
     select_best: Annotated[float | None, _accounting("--select-best", _read_runs)] = None
     select_law: Annotated[
         str | None, _accounting("--select-law", word_from("mustdp.sampling.repetitions", "LAWS"))
     ] = None
-    group: GroupOption = 1
 
     @property
     def unknown(self) -> str:
@@ -142,14 +144,21 @@ class QuestionOptions:
         exactly_one({"--epsilon": self.epsilon, "--delta": self.delta})
         return next(value for value in (self.epsilon, self.delta) if value is not None)
 
-    def check_method(self) -> None:
+    def check_method(self, group: int) -> None:
         """Refuse a method that does not cover the other options."""
-        if self.method == "paper" and self.group != 1:
-            raise InvalidParameter(f"--group {self.group} does not fit --method paper")
+        if self.method == "paper" and group != 1:
+            raise InvalidParameter(f"--group {group} does not fit --method paper")
         if self.method == "paper" and self.composition == "family":
             raise InvalidParameter("--composition family does not fit --method paper")
         if self.reuse is not None and self.method != "certified":
             raise InvalidParameter(f"--reuse {self.reuse} is not covered by --method {self.method}")
+        if self.column_norm is not None and self.bands is None:
+            raise InvalidParameter("--bands is missing: --column-norm is about its matrix")
+        if self.bands is not None:
+            others = {"--reuse": self.reuse, "--method paper": self.method == "paper" or None}
+            for name, value in others.items():
+                if value is not None:
+                    raise InvalidParameter(f"--bands {self.bands} does not fit {name}")
         if self.select_law is not None and self.select_best is None:
             raise InvalidParameter("--select-best is missing: --select-law is about its runs")
         if self.select_best is not None and self.method == "paper":
@@ -179,6 +188,7 @@ class _Request:
     mechanism: Mechanism
     steps: int
     relation: Relation | None
+    group: int
     options: QuestionOptions
     at: float
 
@@ -189,9 +199,12 @@ class _Request:
     def _run(self) -> Plan:
         """One run; a reused subset is written as it happens."""
         import mustdp
-        from mustdp.accounting.plan import steps_of
+        from mustdp.accounting.plan import Banded, steps_of
 
-        scheme, reuse = self.scheme, self.options.reuse
+        scheme, reuse, bands = self.scheme, self.options.reuse, self.options.bands
+        if bands is not None:
+            rounds = steps_of(scheme, -(-self.steps // bands), self.mechanism)
+            return Banded(rounds, bands, self.options.column_norm or 1.0)
         if reuse is None:
             return steps_of(scheme, self.steps, self.mechanism)
         if not isinstance(scheme, mustdp.types.Multistage) or len(scheme.stages) < 2:
@@ -208,11 +221,13 @@ class _Request:
         """What every answer begins with."""
         options = self.options
         optional: dict[str, Any] = {"reuse": options.reuse, "dimension": options.dimension}
+        if options.bands is not None:
+            optional |= {"bands": options.bands, "column_norm": options.column_norm or 1.0}
         if options.select_best is not None:
             law = options.select_law or "logarithmic"
             optional["select_best"] = {"mean": options.select_best, "law": law}
         return {
-            **output.begun(self.scheme, self.mechanism, relation, shift, self.options.group),
+            **output.begun(self.scheme, self.mechanism, relation, shift, self.group),
             "steps": self.steps,
             **counted(self.scheme, self.steps),
             **{name: value for name, value in optional.items() if value is not None},
@@ -223,6 +238,8 @@ class _Request:
         reuse = self.options.reuse
         reused = "" if reuse is None else f", the last stage {reuse} times in each"
         line = f"{output.describe(self.scheme)}; steps: {self.steps}{reused}"
+        if self.options.bands is not None:
+            line += f"; banded noise, {self.options.bands} groups in turn"
         if self.options.select_best is None:
             return line
         law = self.options.select_law or "logarithmic"
@@ -231,11 +248,8 @@ class _Request:
 
 @with_bundles
 def account(
-    scheme: SchemeOptions,
-    noise: NoiseOptions,
-    run: RunOptions,
+    plan: PlanOptions,
     options: QuestionOptions,
-    epochs: EpochOptions,
 ) -> Answer:
     """Account for many applications of a mechanism to random subsamples.
 
@@ -246,41 +260,35 @@ def account(
     --steps 1000 --epsilon 1
     """
     if options.event is not None:
-        check_event_alone(scheme, noise, run, options, epochs)
+        check_event_alone(plan, options)
         with progress("accounting"):
-            return of_event(options.event, run.relation, options)
-    at, drawn = options.at(), epochs.drawn(scheme)
-    mechanism, steps = noise.build(), epochs.batches(drawn, run)
+            return of_event(options.event, plan, options)
+    at, (drawn, mechanism, steps) = options.at(), plan.build()
     if options.given == "delta":
         warn_of_large_delta(at, drawn.n)
-    request = _Request(drawn, mechanism, steps, run.relation, options, at)
-    options.check_method()
-    plan = request.plan()
+    request = _Request(drawn, mechanism, steps, plan.run.relation, plan.group, options, at)
+    options.check_method(plan.group)
+    released = request.plan()
     answered = _paper if options.method == "paper" else _bounds
     try:
         with progress("accounting"):
-            return answered(request, plan)
+            return answered(request, released)
     except NotCovered as problem:
         if problem.argument is not None:
             raise
         raise NotCovered(f"--method {options.method}: {problem}") from None
 
 
-def check_event_alone(
-    scheme: SchemeOptions,
-    noise: NoiseOptions,
-    run: RunOptions,
-    options: QuestionOptions,
-    epochs: EpochOptions,
-) -> None:
+def check_event_alone(plan: PlanOptions, options: QuestionOptions) -> None:
     """Refuse what an event says itself."""
-    named = {"scheme": scheme, "noise": noise, "epochs": epochs}
+    named = {"scheme": plan.scheme, "noise": plan.noise, "epochs": plan.epochs}
     for name, group in named.items():
         if group != type(group)():
             raise InvalidParameter(f"--event goes without options for {name}: the event says it")
     for option, value in (
-        ("--steps", run.steps),
+        ("--steps", plan.run.steps),
         ("--reuse", options.reuse),
+        ("--bands", options.bands),
         ("--select-best", options.select_best),
     ):
         if value is not None:
@@ -289,13 +297,13 @@ def check_event_alone(
         raise InvalidParameter(f"--event is not covered by --method {options.method}")
 
 
-def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> Answer:
+def of_event(path: str, asked: PlanOptions, options: QuestionOptions) -> Answer:
     """What an event of dp_accounting costs."""
     import mustdp
     from mustdp.files.reading import read_file
     from mustdp.interop.events import LARGEST_FILE, event_from_json
 
-    at, question = options.at(), options.unknown
+    at, question, relation = options.at(), options.unknown, asked.run.relation
     try:
         content = read_file(path, LARGEST_FILE)
     except OSError as problem:
@@ -307,7 +315,7 @@ def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> 
         event.some_plan(),
         relation=relation,
         composition=options.composition,
-        group=options.group,
+        group=asked.group,
         dimension=options.dimension,
     )
     used = result.relation
@@ -316,7 +324,7 @@ def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> 
     data = {
         "relation": used.option,
         "shift": result.shift,
-        **output.grouped(options.group),
+        **output.grouped(asked.group),
         "steps": result.steps,
         options.given: at,
         question: output.two_sided(found, f"at --delta {as_stated(at)}"),
@@ -330,7 +338,7 @@ def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> 
         rows=((as_stated(at), *output.ends(found)),),
         note="\n".join(
             (
-                explain_upper(question, used, found.direction, options.group),
+                explain_upper(question, used, found.direction, asked.group),
                 *explain_coarse(found),
                 f"relation {used.option}; a noise multiplier is relative to the bound on one "
                 "record's contribution.",
@@ -348,7 +356,7 @@ def _bounds(request: _Request, plan: Plan) -> Answer:
         relation=request.relation,
         method=SAME.get(options.method, options.method),
         composition=options.composition,
-        group=options.group,
+        group=request.group,
         dimension=options.dimension,
     )
     found: Bounds = getattr(result, question)(request.at)
@@ -361,21 +369,21 @@ def _bounds(request: _Request, plan: Plan) -> Answer:
         **output.origin(found),
         "composition": result.composition,
     }
-    if options.select_best is None:
+    if options.select_best is None and options.bands is None:
         data |= poisson_promise(
             request.scheme, request.mechanism, request.steps, question, request.at, found
         )
     if result.method == "one-slope":
         upper = (
             f"upper: {THEOREM}, composed; it holds for every pair of neighbouring data sets "
-            f"({relation.differing(options.group)}) and is looser than what --method certified "
+            f"({relation.differing(request.group)}) and is looser than what --method certified "
             "finds."
         )
     else:
-        upper = explain_upper(question, relation, found.direction, options.group)
+        upper = explain_upper(question, relation, found.direction, request.group)
     notes = [
         upper,
-        explain_lower(found, relation, request.scheme, options.group, question),
+        explain_lower(found, relation, request.scheme, request.group, question),
         *explain_coarse(found),
         output.noise_in_words(request.mechanism, result.shift, relation),
         explain_shuffling(data, question),

@@ -16,8 +16,10 @@ from mustdp.cli.data_options import (
     STATISTICS,
     ColumnOption,
     FileArgument,
+    FileOptions,
     ReadingOptions,
     per_column,
+    write_files,
 )
 from mustdp.cli.options import (
     ACCOUNTING,
@@ -210,6 +212,7 @@ def bootstrap(
     statistic: Annotated[list[str] | None, _statistics("--statistic")] = None,
     settings: ResamplingOptions,
     ledger: LedgerOption = None,
+    files: FileOptions,
 ) -> Answer:
     """Estimate with confidence intervals from noisy replicates, at a certified total cost.
 
@@ -227,6 +230,7 @@ def bootstrap(
     }
     noise = budget.read(scheme.n)
     options, counts = design.check(scheme)
+    written = files.paths()
 
     from mustdp.data.opening import open_source, refuse_dropping
     from mustdp.estimation.bootstrap import check_ranges, private_bootstrap
@@ -234,6 +238,7 @@ def bootstrap(
     from mustdp.estimation.schema import check_limits
     from mustdp.estimation.statistics.statistic import read_statistic
     from mustdp.randomness.keys import SeededRelease
+    from mustdp.reporting.release_page import bootstrap_page
 
     check_limits(**limits)
     wanted = [read_statistic(name) for name in statistic or ("mean",)]
@@ -260,6 +265,8 @@ def bootstrap(
             data, wanted, design=plan, columns=tuple(column) if column else None,
             progress=move, ledger=charged, **limits, **noise, **asdict(settings),
         )  # fmt: skip
+        standing = None if charged is None else charged.standing()
+        write_files(written, lambda: bootstrap_page(result, standing), result)
     return _answer(result, settings.seed)
 
 

@@ -10,9 +10,8 @@ from mustdp.cli import output
 from mustdp.cli.options import (
     ACCOUNTING,
     DeltaOption,
-    EpochOptions,
-    GroupOption,
     NoiseOptions,
+    PlanOptions,
     RunOptions,
     SchemeOptions,
     TargetOption,
@@ -36,7 +35,6 @@ from mustdp.numerics.formatting import as_stated, noise_needed
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.mechanisms.contract import Mechanism
-    from mustdp.mechanisms.relation import Relation
     from mustdp.sampling.epochs import Sampling
 
 # Targets in terms of an attacker, --tpr with --fpr or --advantage: options and answer.
@@ -81,23 +79,18 @@ class RiskOptions:
             raise InvalidParameter("--tpr and --fpr go together: one of them is missing")
 
 
-def calibrate_risk(
-    target: RiskOptions,
-    built: Sampling,
-    noise: NoiseOptions,
-    steps: int,
-    relation: Relation | None,
-    group: int,
-) -> Answer:
+def calibrate_risk(target: RiskOptions, built: Sampling, steps: int, plan: PlanOptions) -> Answer:
     """The noise that keeps an attacker within a target."""
-    kind = noise.kind()
+    kind = plan.noise.kind()
 
     import mustdp
     from mustdp.mechanisms.relation import shift_of
 
-    settings: dict[str, Any] = {**asdict(target), "group": group, "relation": relation}
     with progress("calibrating the noise"):
-        found = mustdp.calibrate(built, steps=steps, mechanism=kind, **settings)
+        found = mustdp.calibrate(
+            built, steps=steps, mechanism=kind, group=plan.group, relation=plan.run.relation,
+            **asdict(target),
+        )  # fmt: skip
     relation, mechanism = found.relation, found.mechanism
     shift = shift_of(mechanism, built, relation)
     data = {
@@ -143,15 +136,11 @@ _solving = Panel(
 @with_bundles
 def calibrate(
     *,
-    scheme: SchemeOptions,
-    noise: NoiseOptions,
-    run: RunOptions,
+    plan: PlanOptions,
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
     solve_for: Annotated[str, _solving("--solve-for", word_of(UNKNOWNS))] = "noise",
     risk: RiskOptions,
-    group: GroupOption = 1,
-    epochs: EpochOptions,
 ) -> Answer:
     """Find the smallest noise that keeps many applications within (epsilon, delta).
 
@@ -164,10 +153,9 @@ def calibrate(
     --delta 1e-5
     """
     if risk.given:
-        drawn = epochs.drawn(scheme)
-        steps = epochs.batches(drawn, run)
+        drawn, steps = plan.sampling()
         risk.check({"--epsilon": epsilon, "--delta": delta}, solve_for)
-        return calibrate_risk(risk, drawn, noise, steps, run.relation, group)
+        return calibrate_risk(risk, drawn, steps, plan)
     if epsilon is None:
         raise InvalidParameter(
             "--epsilon is missing: give the largest epsilon allowed, above 0; or --tpr and --fpr, "
@@ -175,24 +163,23 @@ def calibrate(
         )
     target: dict[str, Any] = {
         "epsilon": epsilon,
-        "delta": stated(delta, scheme.n),
-        "relation": run.relation,
-        "group": group,
+        "delta": stated(delta, plan.scheme.n),
+        "relation": plan.run.relation,
+        "group": plan.group,
     }
     if solve_for == "noise":
-        drawn = epochs.drawn(scheme)
-        found = _noise(drawn, noise, epochs.batches(drawn, run), target)
+        found = _noise(*plan.sampling(), plan.noise, target)
     else:
-        epochs.refuse(f"does not fit --solve-for {solve_for}")
+        plan.epochs.refuse(f"does not fit --solve-for {solve_for}")
         find = {"steps": _steps, "m": _size, "b": _size}[solve_for]
-        found = find(scheme, noise, run, target, solve_for)
+        found = find(plan.scheme, plan.noise, plan.run, target, solve_for)
     return _answer(solve_for, target, *found)
 
 
 _Found = tuple["Sampling", "Mechanism", int, "Bounds", "str | None"]
 
 
-def _noise(drawn: Sampling, noise: NoiseOptions, steps: int, target: dict[str, Any]) -> _Found:
+def _noise(drawn: Sampling, steps: int, noise: NoiseOptions, target: dict[str, Any]) -> _Found:
     import mustdp
 
     kind = noise.kind()

@@ -12,7 +12,7 @@ from mustdp.cli.parameters import Panel, with_bundles, writable_file
 from mustdp.errors import InvalidParameter
 from mustdp.execution.processes import WorkerPool
 from mustdp.numerics.formatting import as_stated, chance_drawn, noise_needed, readable
-from mustdp.sampling.catalogue import NAMES
+from mustdp.sampling.catalogue import COMPARED
 
 if TYPE_CHECKING:
     from mustdp.calibration.compare import Comparison
@@ -110,7 +110,7 @@ def _answer(
         }
         for row in (*result, *result.epochs)
     ]
-    absent = [name for name in NAMES if name not in {row["scheme"] for row in rows}]
+    absent = [name for name in COMPARED if name not in {row["scheme"] for row in rows}]
     calibrated = "epsilon" in arguments
     noise_shown = partial(noise_needed, digits=4) if calibrated else as_stated
     left_out = f"Left out: {', '.join(absent)}, which cannot draw {m} without replacement."

@@ -15,7 +15,8 @@ ModuleArgument = Annotated[
     typer.Argument(
         metavar="MODULE",
         help="mustdp, dp-accounting-pld, dp-accounting-rdp, opacus-prv, opacus-rdp, opacus-gdp, "
-        "prv-accountant, or a module that has a function epsilon(setting).",
+        "prv-accountant, riskcal, pld-accounting, jax-privacy, flower, or a module that has a "
+        "function epsilon(setting).",
         show_default=False,
     ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,11 +17,14 @@ from mustdp.cli.parameters import (
     read_number,
     read_positive,
     word_of,
+    writable_file,
 )
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mustdp.data.columns import Reading
 
 #: Titles of panels to which commands add options of their own.
@@ -178,6 +181,12 @@ def read_categories(name: str, text: str) -> tuple[str, tuple[str, ...]]:
     return column, read_list(name, rest)
 
 
+def read_breaks(name: str, text: str) -> tuple[str, tuple[float, ...]]:
+    """COLUMN=0,18,65."""
+    column, words = read_categories(name, text)
+    return column, tuple(read_number(name, word) for word in words)
+
+
 _statistics = Panel(
     STATISTICS,
     """
@@ -193,9 +202,18 @@ _statistics = Panel(
                                'other'.
     --whole COLUMN             Its values are whole numbers, as is publicly known; so are its
                                quantiles then.
-    --by COLUMN                With --groups: release everything for each of them.
-    --groups A,B,C             With --by: the groups, a public list; all others, and missing
-                               ones, are 'other'.
+    --by COLUMN                With --groups or --breaks: release everything for each group. Repeat
+                               it for the cells of several columns.
+    --grouping A,B             Instead of all columns of --by at once: those named. Repeat it for
+                               several groupings in one release.
+    --groups A,B,C             With --by: the groups, a public list, as COLUMN=A,B,C where there are
+                               several columns; all others, and missing ones, are 'other'.
+    --breaks COLUMN=0,18,65    With --by: where the groups of a column of numbers begin.
+    --complete                 The lists of groups are complete, as is publicly known: there is no
+                               'other'.
+    --total                    Margins and the total of all groups, too.
+    --consistent               Cells, margins and totals agree, also with a public number of
+                               records.
     --population N             Size of the population sampled from, for smaller errors; census: the
                                records are all of it, and only noise is left.
     --level P                  Coverage of the intervals.
@@ -213,8 +231,13 @@ class StatisticsOptions:
     statistic: Annotated[list[str] | None, _statistics("--statistic")] = None
     categories: Annotated[list[Any] | None, _statistics("--categories", read_categories)] = None
     whole: Annotated[list[str] | None, _statistics("--whole")] = None
-    by: Annotated[str | None, _statistics("--by")] = None
-    groups: Annotated[tuple[str, ...] | None, _statistics("--groups", read_list)] = None
+    by: Annotated[list[str] | None, _statistics("--by")] = None
+    grouping: Annotated[list[Any] | None, _statistics("--grouping", read_list)] = None
+    groups: Annotated[list[str] | None, _statistics("--groups")] = None
+    breaks: Annotated[list[Any] | None, _statistics("--breaks", read_breaks)] = None
+    complete: Annotated[bool, _statistics("--complete")] = False
+    total: Annotated[bool, _statistics("--total")] = False
+    consistent: Annotated[bool, _statistics("--consistent")] = False
     population: Annotated[Any, _statistics("--population", read_population)] = None
     level: Annotated[float, _statistics("--level", read_inner_rate)] = 0.95
 
@@ -231,11 +254,40 @@ class StatisticsOptions:
             "upper": limits("--upper", self.upper, names),
             "categories": dict(self.categories or ()),
             "whole": tuple(self.whole or ()),
-            "by": self.by,
-            "groups": self.groups,
+            "by": self._by(),
+            "groups": self._groups(),
+            "breaks": dict(self.breaks or ()) or None,
+            "complete": self.complete,
+            "total": self.total,
+            "consistent": self.consistent,
             "population": self.population,
             "level": self.level,
         }
+
+    def _by(self) -> Any:
+        if not self.grouping:
+            return None if not self.by else self.by[0] if len(self.by) == 1 else tuple(self.by)
+        for column in (column for one in self.grouping for column in one):
+            if column not in (self.by or ()):
+                raise InvalidParameter.refusing(
+                    "--grouping", "must name columns of --by", repr(clipped(column))
+                )
+        return tuple(self.grouping)
+
+    def _groups(self) -> Any:
+        """One list, or lists by column."""
+        found: dict[str, tuple[str, ...]] = {}
+        for text in self.groups or ():
+            column, sign, rest = text.partition("=")
+            named = bool(sign) and column in (self.by or ())
+            if not named and len(self.groups or ()) == 1 and len(self.by or ()) <= 1:
+                return read_list("--groups", text)
+            if not named or column in found:
+                raise InvalidParameter.refusing(
+                    "--groups", "must be COLUMN=A,B,C, once for each --by", repr(clipped(text))
+                )
+            found[column] = read_list("--groups", rest)
+        return found or None
 
 
 def limits(
@@ -263,11 +315,49 @@ _release_accounting = Panel(
 _report = Panel(
     FILES,
     """
-    --report FILE  Write a page with pictures, in words for everybody.
+    --report FILE  Write a page with pictures and plain words.
+    --csv FILE     Write the estimates as a CSV table.
+    --latex FILE   Write the estimates as a LaTeX table.
     """,
 )
 ReleaseRelationOption = Annotated[Relation | None, _release_accounting("--relation", read_relation)]
 ReportOption = Annotated[str | None, _report("--report")]
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """``--report``, ``--csv`` and ``--latex``: what is written besides the answer."""
+
+    report: ReportOption = None
+    csv: Annotated[str | None, _report("--csv")] = None
+    latex: Annotated[str | None, _report("--latex")] = None
+
+    def paths(self) -> dict[str, Path]:
+        """Where each is to be written, if it can be."""
+        given = (("--csv", self.csv), ("--latex", self.latex), ("--report", self.report))
+        found = {name: writable_file(name, path) for name, path in given if path is not None}
+        if self.report is not None:
+            check_page()
+        return found
+
+
+def check_page() -> None:
+    """Refuse a page where what it takes is not installed."""
+    from mustdp.reporting.pages import check_installed
+
+    check_installed("a report page")
+
+
+def write_files(paths: Mapping[str, Path], page: Callable[[], Any], table: Any) -> None:
+    """Write the page and the tables of a result."""
+    from mustdp.files.replacing import SHARED, replace_file
+
+    for name, path in paths.items():
+        if name == "--report":
+            page().write(path)
+        else:
+            text = table.as_csv() if name == "--csv" else table.as_latex()
+            replace_file(path, text.encode(), mode=SHARED)
 
 
 # The options of survey designs: weights, strata and clusters.

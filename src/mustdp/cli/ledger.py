@@ -22,7 +22,6 @@ from mustdp.cli.options import (
 )
 from mustdp.cli.output import Answer
 from mustdp.cli.parameters import (
-    JsonOption,
     Panel,
     as_typed,
     clipped,
@@ -47,9 +46,9 @@ _PROGRAMS = {
     "fixed": "one plan, declared when the ledger was made",
 }
 _NEEDED = {
-    "--epsilon": "a ledger is made with its limit",
-    "--delta": "a ledger is made with its limit",
-    "--releases": "give the number of equal releases that are planned",
+    "epsilon": "a ledger is made with its limit",
+    "delta": "a ledger is made with its limit",
+    "releases": "give the number of equal releases that are planned",
 }
 
 ActionArgument = Annotated[
@@ -84,23 +83,61 @@ _ledger = Panel(
 )
 
 
+_MADE = ("create", "declare")
+#: The actions that take each option; --key-file goes with all.
+_TAKEN_BY = {
+    "epsilon": _MADE, "delta": _MADE, "relation": _MADE, "data": _MADE, "steps": ("create",),
+    "releases": ("declare",), "each": ("declare",), "known": ("verify",), "out": ("export",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LedgerOptions:
+    """The options of all actions."""
+
+    epsilon: Annotated[float | None, _ledger("--epsilon", read_target)] = None
+    delta: Annotated[float | None, _ledger("--delta", read_delta)] = None
+    relation: Annotated[Relation | None, _ledger("--relation", read_relation)] = None
+    data: Annotated[str | None, _ledger("--data")] = None
+    steps: Annotated[int | None, _ledger("--steps", read_repeats)] = None
+    releases: Annotated[int | None, _ledger("--releases", read_repeats)] = None
+    each: Annotated[float | None, _ledger("--each", read_target)] = None
+    key_file: Annotated[str | None, _ledger("--key-file")] = None
+    known: Annotated[str | None, _ledger("--known")] = None
+    out: Annotated[str | None, _ledger("--out")] = None
+
+    def check(self, action: str) -> None:
+        """Refuse options of other actions."""
+        for name, owners in _TAKEN_BY.items():
+            value = getattr(self, name)
+            if value is not None and action not in owners:
+                typed = value.option if isinstance(value, Relation) else as_typed(value)
+                raise InvalidParameter(
+                    f"--{name} {typed} belongs to {' and '.join(owners)}, not to {action}"
+                )
+
+    def key(self) -> bytes | None:
+        """The key of the hashes, if there is one."""
+        from mustdp.files.reading import read_file
+
+        if self.key_file is None:
+            return None
+        try:
+            return read_file(self.key_file, 4096)
+        except OSError as problem:
+            raise InvalidParameter(
+                "--key-file must be a file that can be read, got "
+                f"{clipped(self.key_file)}: {problem.strerror}"
+            ) from None
+
+
 @with_bundles
 def ledger(
     action: ActionArgument,
     file: FileArgument,
     scheme: SchemeOptions,
     noise: NoiseOptions,
-    epsilon: Annotated[float | None, _ledger("--epsilon", read_target)] = None,
-    delta: Annotated[float | None, _ledger("--delta", read_delta)] = None,
-    relation: Annotated[Relation | None, _ledger("--relation", read_relation)] = None,
-    data: Annotated[str | None, _ledger("--data")] = None,
-    steps: Annotated[int | None, _ledger("--steps", read_repeats)] = None,
-    releases: Annotated[int | None, _ledger("--releases", read_repeats)] = None,
-    each: Annotated[float | None, _ledger("--each", read_target)] = None,
-    key_file: Annotated[str | None, _ledger("--key-file")] = None,
-    known: Annotated[str | None, _ledger("--known")] = None,
-    out: Annotated[str | None, _ledger("--out")] = None,
-    json: JsonOption = False,
+    options: LedgerOptions,
 ) -> Answer:
     """A budget that many processes charge and none can overspend: make its file, or look at it.
 
@@ -114,49 +151,34 @@ def ledger(
     import mustdp
 
     actions: dict[str, Callable[[LedgerFile], Answer]] = {
-        "show": lambda opened: _show(opened, json),
-        "entries": lambda opened: _entries(opened, json),
-        "verify": lambda opened: _verify(opened, known, json),
-        "export": lambda opened: _export(opened, out, json),
+        "show": _show,
+        "entries": _entries,
+        "verify": lambda opened: _verify(opened, options.known),
+        "export": lambda opened: _export(opened, options.out),
     }
-    chosen = one_of("ACTION", action, ("create", "declare", *actions))
-    made = ("create", "declare")
-    _only(made, chosen, {"--epsilon": epsilon, "--delta": delta, "--relation": relation})
-    _only(made, chosen, {"--data": data})
-    _only(("create",), chosen, {"--steps": steps})
-    _only(("declare",), chosen, {"--releases": releases, "--each": each})
-    _only(("verify",), chosen, {"--known": known})
-    _only(("export",), chosen, {"--out": out})
-    key = None if key_file is None else _key(key_file)
-    if chosen not in made:
-        _plan(chosen, scheme, noise, steps)
+    chosen = one_of("ACTION", action, (*_MADE, *actions))
+    options.check(chosen)
+    key, epsilon, delta = options.key(), options.epsilon, options.delta
+    if chosen not in _MADE:
+        _plan(chosen, scheme, noise, options.steps)
         with mustdp.Ledger.open(file, key=key) as opened:
             return actions[chosen](opened)
-    needed = {"--epsilon": epsilon, "--delta": delta}
-    if chosen == "declare":
-        needed = {"--releases": releases, "--delta": delta}
-    for name, value in needed.items():
-        if value is None:
-            raise InvalidParameter(f"{name} is missing: {_NEEDED[name]}")
+    for name in ("epsilon" if chosen == "create" else "releases", "delta"):
+        if getattr(options, name) is None:
+            raise InvalidParameter(f"--{name} is missing: {_NEEDED[name]}")
     if os.path.lexists(file):
         raise InvalidParameter(f"FILE must not be there yet, got {clipped(file)}")
     if chosen == "create":
-        plan = _plan(chosen, scheme, noise, steps)
+        plan = _plan(chosen, scheme, noise, options.steps)
     else:
-        planned = _Releases(releases or 1, delta or 0.0, relation or Relation.REPLACE_ONE)
-        plan, epsilon = planned.declared(scheme, noise, each, epsilon)
+        relation = options.relation or Relation.REPLACE_ONE
+        planned = _Releases(options.releases or 1, delta or 0.0, relation)
+        plan, epsilon = planned.declared(scheme, noise, options.each, epsilon)
     with mustdp.Ledger.open(
-        file, epsilon=epsilon, delta=delta, relation=relation, data=data, program=plan, key=key
-    ) as opened:
-        return _show(opened, json)
-
-
-def _only(owners: tuple[str, ...], chosen: str, options: dict[str, object]) -> None:
-    for name, value in options.items():
-        if value is not None and chosen not in owners:
-            typed = value.option if isinstance(value, Relation) else as_typed(value)
-            owner = " and ".join(owners)
-            raise InvalidParameter(f"{name} {typed} belongs to {owner}, not to {chosen}")
+        file, epsilon=epsilon, delta=delta, relation=options.relation, data=options.data,
+        program=plan, key=key,
+    ) as opened:  # fmt: skip
+        return _show(opened)
 
 
 @dataclass(frozen=True)
@@ -237,18 +259,7 @@ def _plan(
     return mustdp.repeat(RunOptions(steps).count(), mustdp.subsample(scheme.build(), noise.build()))
 
 
-def _key(path: str) -> bytes:
-    from mustdp.files.reading import read_file
-
-    try:
-        return read_file(path, 4096)
-    except OSError as problem:
-        raise InvalidParameter(
-            f"--key-file must be a file that can be read, got {clipped(path)}: {problem.strerror}"
-        ) from None
-
-
-def _show(opened: LedgerFile, json: bool) -> Answer:
+def _show(opened: LedgerFile) -> Answer:
     standing, entries = opened.standing(), opened.entries()
     days = [(day, list(found)) for day, found in groupby(entries, lambda one: str(one.when.date()))]
     named = ("day", "charges", "epsilon")
@@ -279,7 +290,6 @@ def _show(opened: LedgerFile, json: bool) -> Answer:
             **_declared(opened, standing),
             "timeline": [dict(zip(named, line, strict=True)) for line in timeline],
         },
-        as_json=json,
         heading=heading,
         columns=("day (UTC)", "charges", "spent by then", "of the limit") if rows else (),
         rows=rows,
@@ -335,7 +345,7 @@ def _declared(opened: LedgerFile, standing: LedgerStatus) -> dict[str, dict[str,
     return {"declared": found | ({} if noise is None else {"noise_multiplier": noise})}
 
 
-def _entries(opened: LedgerFile, json: bool) -> Answer:
+def _entries(opened: LedgerFile) -> Answer:
     entries = opened.entries()
     header = opened.header
     return Answer(
@@ -343,12 +353,11 @@ def _entries(opened: LedgerFile, json: bool) -> Answer:
             "limit": {"epsilon": header.epsilon, "delta": header.delta},
             "spent": opened.spent(),
             "left": opened.left(),
-            "entries": [entry.describe() for entry in entries] if json else [],
+            "entries": [entry.describe() for entry in entries],
         },
-        as_json=json,
         heading=f"{header.data}: {len(entries)} charges",
         columns=("number", "when (UTC)", "label", "who", "times", "spent by then"),
-        rows=() if json else tuple(map(_row, entries)),
+        rows=tuple(map(_row, entries)),
     )
 
 
@@ -358,7 +367,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
     return str(entry.number), when, entry.label, entry.who, str(entry.times), spent
 
 
-def _verify(opened: LedgerFile, known: str | None, json: bool) -> Answer:
+def _verify(opened: LedgerFile, known: str | None) -> Answer:
     found = opened.verify(known)
     return Answer(
         {
@@ -368,14 +377,13 @@ def _verify(opened: LedgerFile, known: str | None, json: bool) -> Answer:
             "spent": found.epsilon,
             **({} if found.note is None else {"note": found.note}),
         },
-        as_json=json,
         heading=f"{opened.header.data}: all {found.entries} entries are as they were written",
         note=f"The last one has the hash {found.hash}; who keeps it can tell an older state later."
         + (f"\nThe last note about a run has the hash {found.note}." if found.note else ""),
     )
 
 
-def _export(opened: LedgerFile, out: str | None, json: bool) -> Answer:
+def _export(opened: LedgerFile, out: str | None) -> Answer:
     if out is None or not out.endswith((".json", ".csv")):
         shown = "nothing" if out is None else clipped(out)
         raise InvalidParameter(f"--out must be a name that ends in .json or .csv, got {shown}")
@@ -387,6 +395,5 @@ def _export(opened: LedgerFile, out: str | None, json: bool) -> Answer:
     count = len(opened.entries())
     return Answer(
         {"written": out, "format": kind, "entries": count},
-        as_json=json,
         heading=f"{count} entries were written to {out}",
     )

@@ -15,6 +15,7 @@ from mustdp.cli.parameters import (
     read_integer,
     read_natural,
     read_rate,
+    read_several,
     read_within,
     word_of,
 )
@@ -119,6 +120,7 @@ class SchemeChoice:
     b: int | None
     m: int | None
     rate: float | None
+    cap: int | None
 
     def check(self, later: tuple[str, ...] = ()) -> dict[str, Any]:
         """The sizes, if the options fit together; those known ``later`` may still be missing."""
@@ -232,6 +234,7 @@ if TYPE_CHECKING:
         b: int | None = None
         m: int | None = None
         rate: float | None = None
+        cap: int | None = None
 else:
     SchemeOptions = make_dataclass(
         "SchemeOptions",
@@ -252,6 +255,12 @@ else:
 def _noise_option(argument: Argument) -> Any:
     """An argument of a mechanism as an option; all are left out unless they are given."""
     kind: Any = int if argument.whole else float
+    if argument.several:
+        limits = {"at_least": argument.least, "at_most": argument.most}
+        return Annotated[
+            tuple[float, ...] | None,
+            _noise(argument.option, partial(read_several, limits=limits)),
+        ]
     if argument.whole:
         read: Any = partial(read_integer, low=int(argument.least), high=int(argument.most))
     else:
@@ -489,6 +498,27 @@ class EpochOptions:
             most = MOST_STEPS // drawn.bins
             raise InvalidParameter(f"--epochs must be at most {most} here, got {epochs}")
         return epochs * drawn.bins
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """A plan of equal steps: how batches are drawn, the noise, how often, and the neighbours."""
+
+    scheme: SchemeOptions
+    noise: NoiseOptions
+    run: RunOptions
+    epochs: EpochOptions
+    group: GroupOption = 1
+
+    def sampling(self) -> tuple[Sampling, int]:
+        """How batches are drawn, and how many."""
+        drawn = self.epochs.drawn(self.scheme)
+        return drawn, self.epochs.batches(drawn, self.run)
+
+    def build(self) -> tuple[Sampling, Mechanism, int]:
+        """Scheme or epoch, mechanism and number of steps."""
+        drawn = self.epochs.drawn(self.scheme)
+        return drawn, self.noise.build(), self.epochs.batches(drawn, self.run)
 
 
 def counted(drawn: Sampling, steps: int) -> dict[str, Any]:

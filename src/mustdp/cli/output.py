@@ -178,12 +178,15 @@ MULTIPLIER = 5
 def describe(scheme: Sampling) -> str:
     """A scheme in one phrase, as a heading."""
     from mustdp.sampling.epochs import Epoch
-    from mustdp.sampling.schemes import Multistage, Poisson
+    from mustdp.sampling.schemes import Multistage, Poisson, TruncatedPoisson
 
     if isinstance(scheme, Multistage):
         return f"{scheme.name} of {scheme.n} records, stages {','.join(map(str, scheme.stages))}"
     if isinstance(scheme, Poisson):
         return f"{scheme.name} of {scheme.n} records, rate {as_stated(scheme.rate)}"
+    if isinstance(scheme, TruncatedPoisson):
+        drawn = f"rate {as_stated(scheme.rate)}, at most {scheme.cap}"
+        return f"{scheme.name} of up to {scheme.n} records, {drawn}"
     if isinstance(scheme, Epoch):
         size = readable(scheme.expected_size, "nearest")
         each = " to" if scheme.times == 1 else f", each to {scheme.times} of"
@@ -254,6 +257,10 @@ def grouped(group: int) -> dict[str, int]:
     return {} if group == 1 else {"group": group}
 
 
+def _stated(given: float | list[float]) -> str:
+    return ",".join(map(as_stated, given)) if isinstance(given, list) else as_stated(given)
+
+
 def noise_in_words(
     mechanism: Mechanism, shift: float | None, relation: Relation, *, found: bool = False
 ) -> str:
@@ -266,7 +273,7 @@ def noise_in_words(
     for name, given in mechanism.describe().items():
         if name not in ("mechanism", "shift"):
             needed = found and name == searched
-            shown = noise_needed(given, MULTIPLIER) if needed else as_stated(given)
+            shown = noise_needed(given, MULTIPLIER) if needed else _stated(given)
             sizes += f"{name.replace('_', ' ')} {shown}, "
     moved = shift_in_words(mechanism, shift, found=found)
     return f"{mechanism.name} noise, {sizes}{moved}relation {relation.option}."

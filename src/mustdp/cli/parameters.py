@@ -63,6 +63,11 @@ def read_within(option: str, text: str, limits: Mapping[str, float]) -> float:
     return read_number(option, text, **limits)
 
 
+def read_several(option: str, text: str, limits: Mapping[str, float]) -> tuple[float, ...]:
+    """Read numbers that commas part."""
+    return tuple(read_within(option, part, limits) for part in text.split(","))
+
+
 #: Readers of seeds, of probabilities with and without their ends, and of learning rates and bounds.
 read_natural = partial(read_integer, low=0)
 read_rate = partial(read_number, at_least=0, at_most=1)
@@ -229,7 +234,8 @@ def as_typed(value: object) -> str:
     if isinstance(value, float):
         return as_stated(value)
     if isinstance(value, tuple):
-        return clipped(",".join(f"{kind}:{size}" for kind, size in value))
+        parts = (part if isinstance(part, tuple) else (part,) for part in value)
+        return clipped(",".join(":".join(map(as_typed, part)) for part in parts))
     return clipped(str(value))
 
 
@@ -258,8 +264,8 @@ def writable_file(name: str, out: str) -> Path:
 
 
 # Bundles: options that several commands share, written once. A bundle is a frozen dataclass whose
-# fields are annotated options. A command that takes a bundle as a parameter is turned by
-# :func:`with_bundles` into the flat function that typer expects:
+# fields are annotated options, or bundles. A command that takes a bundle as a parameter is turned
+# by :func:`with_bundles` into the flat function that typer expects:
 #
 #     @with_bundles
 #     def amplify(scheme: SchemeOptions, noise: NoiseOptions, epsilon: ...) -> Answer: ...
@@ -297,8 +303,7 @@ def with_bundles(command: Callable[..., R]) -> Callable[..., R]:
         values = _reduced(values, single)
         as_json = values.pop("json") if marks_json else False
         for name, bundle in bundles.items():
-            own = {field.name: values.pop(field.name) for field in fields(bundle)}
-            values[f"{name} options"] = bundle(**own)
+            values[f"{name} options"] = _filled(bundle, values)
         # Renamed in a second pass: a bundle may be called like one of its own fields.
         answer = command(**{name.removesuffix(" options"): one for name, one in values.items()})
         return replace(answer, as_json=True) if as_json else answer  # type: ignore[type-var]
@@ -312,8 +317,25 @@ def with_bundles(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def _expanded(bundle: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(bundle, include_extras=True)
-    return [_parameter(field.name, field.default, hints[field.name]) for field in fields(bundle)]
+    """The options of a bundle, and of bundles in it."""
+    found, hints = [], get_type_hints(bundle, include_extras=True)
+    for field in fields(bundle):
+        hint = hints[field.name]
+        own = [_parameter(field.name, field.default, hint)]
+        found += _expanded(hint) if is_dataclass(hint) else own
+    return found
+
+
+def _filled(bundle: Any, values: dict[str, Any]) -> Any:
+    """A bundle with its values, which are taken out of those given."""
+    hints = get_type_hints(bundle)
+    own = {
+        field.name: _filled(hints[field.name], values)
+        if is_dataclass(hints[field.name])
+        else values.pop(field.name)
+        for field in fields(bundle)
+    }
+    return bundle(**own)
 
 
 def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import output
@@ -13,11 +13,15 @@ from mustdp.cli.data_options import (
     FILES,
     STATISTICS,
     FileArgument,
+    FileOptions,
     ReadingOptions,
     ReleaseRelationOption,
     ReportOption,
     StatisticsOptions,
     SurveyOptions,
+    read_categories,
+    read_shares,
+    write_files,
 )
 from mustdp.cli.options import (
     ACCOUNTING,
@@ -37,19 +41,19 @@ from mustdp.cli.parameters import (
     exactly_one,
     read_inner_rate,
     read_integer,
+    read_natural,
     read_positive,
+    read_rate,
     with_bundles,
     word_from,
-    writable_file,
+    word_of,
 )
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.formatting import given_or_rounded, percent_stated, readable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from mustdp.estimation.contrasts import Contrast
     from mustdp.estimation.result import ReleaseResult
-    from mustdp.ledger.records import LedgerStatus
 
 
 def read_date(name: str, text: str) -> tuple[str, str]:
@@ -60,6 +64,28 @@ def read_date(name: str, text: str) -> tuple[str, str]:
     return column, origin
 
 
+def read_pair(name: str, text: str) -> tuple[str, str]:
+    """Two groups between which stands a semicolon, or a comma."""
+    found = tuple(word.strip() for word in text.split(";" if ";" in text else ","))
+    if len(found) != 2 or not all(found):
+        raise InvalidParameter.refusing(name, "must be two groups A,B or A;B", repr(clipped(text)))
+    return found[0], found[1]
+
+
+def read_totals(name: str, text: str) -> tuple[str, dict[str, int]]:
+    """COLUMN=A:480,B:520."""
+    column, words = read_categories(name, text)
+    found = {}
+    for word in words:
+        group, sign, number = word.rpartition(":")
+        if not sign or group in found:
+            raise InvalidParameter.refusing(
+                name, "must be COLUMN=A:NUMBER,B:NUMBER", repr(clipped(text))
+            )
+        found[group] = read_natural(name, number)
+    return column, found
+
+
 _statistics = Panel(
     STATISTICS,
     """
@@ -68,13 +94,21 @@ _statistics = Panel(
     --report-clipping SHARE  Say how many values were clipped, for this share of the budget, such as
                              0.05.
     --simultaneous           Widen all intervals until they hold together (Bonferroni).
+    --public-totals COLUMN=A:480,B:520
+                             With --consistent: numbers of records by group that are public.
+    --whole-counts           With --consistent: numbers of records that are whole and not negative.
+    --difference A,B         Compare two groups by their difference, with a test; a semicolon
+                             between them where they have commas. May be repeated.
+    --ratio A,B              The same by their ratio.
+    --adjust NAME            Several comparisons: p-values by holm (the default), bonferroni or
+                             none.
+    --labels FILE            Names of columns and groups, title and footnotes, in YAML.
     """,
 )
 _written = Panel(
     FILES,
     """
-    --csv FILE    Write the estimates as a CSV table.
-    --latex FILE  Write the estimates as a LaTeX table.
+    --wide  CSV and LaTeX with a row for each group and a column for each statistic.
     """,
 )
 _accounting = Panel(
@@ -100,11 +134,19 @@ def release(
     report_clipping: Annotated[
         float | None, _statistics("--report-clipping", read_inner_rate)
     ] = None,
+    public_totals: Annotated[list[Any] | None, _statistics("--public-totals", read_totals)] = None,
+    whole_counts: Annotated[bool, _statistics("--whole-counts")] = False,
+    difference: Annotated[list[Any] | None, _statistics("--difference", read_pair)] = None,
+    ratio: Annotated[list[Any] | None, _statistics("--ratio", read_pair)] = None,
+    adjust: Annotated[
+        str, _statistics("--adjust", word_of(("holm", "bonferroni", "none")))
+    ] = "holm",
+    labels: Annotated[str | None, _statistics("--labels")] = None,
     seed: SeedOption = None,
     ledger: LedgerOption = None,
-    report: ReportOption = None,
-    csv: Annotated[str | None, _written("--csv")] = None,
-    latex: Annotated[str | None, _written("--latex")] = None,
+    *,
+    files: FileOptions,
+    wide: Annotated[bool, _written("--wide")] = False,
 ) -> Answer:
     """Release statistics of all records once, at a certified cost, with confidence intervals.
 
@@ -131,22 +173,28 @@ def release(
         "noise_multiplier": noise_multiplier,
         "simultaneous": simultaneous,
         "report_clipping": report_clipping,
+        "public_totals": dict(public_totals or ()) or None,
+        "whole_counts": whole_counts,
         "seed": seed,
     }
+    if (difference or ratio) and wanted.by is None:
+        raise InvalidParameter("--difference must be given together with --by and its groups")
     if relation is not None:
         settings["relation"] = relation
-    written = {
-        name: writable_file(name, path)
-        for name, path in (("--csv", csv), ("--latex", latex))
-        if path is not None
-    }
-    if report is not None:
-        written["--report"] = _page_file(report)
+    written = files.paths()
+    pairs = {"difference": difference or (), "ratio": ratio or ()}
 
     import mustdp
+    from mustdp.estimation.codebook import Codebook, check_contrasts
+    from mustdp.estimation.tables import read_groupings
     from mustdp.ledger.release import open_existing
     from mustdp.randomness.keys import SeededRelease
+    from mustdp.reporting.release_page import release_page
 
+    codebook = Codebook() if labels is None else Codebook.read(labels)
+    if any(pairs.values()):  # before anything is spent
+        names = ("by", "groups", "breaks", "complete", "total")
+        check_contrasts(read_groupings(**{name: settings[name] for name in names}), pairs)
     opened = nullcontext() if ledger is None else open_existing(ledger)
     with warnings.catch_warnings(), progress("certifying and adding up") as move, opened as charged:
         warnings.simplefilter("ignore", SeededRelease)  # part of the answer, as a remark
@@ -157,35 +205,27 @@ def release(
             reading.of(file), wanted.statistics, ledger=charged, progress=move, **settings
         )  # fmt: skip
         standing = None if charged is None else charged.standing()
-        _write(result, standing, written)
-    return _answer(result, seed)
+        found = codebook.labelled_contrasts(
+            one
+            for kind, own in pairs.items()
+            if own
+            for one in result.all_contrasts(own, kind=kind, adjust=adjust)
+        )
+        result = codebook.labelled(result)
+        write_files(
+            written,
+            lambda: release_page(result, standing, codebook, found),
+            result.table() if wide else result,
+        )
+    return _answer(result, seed, found)
 
 
-def _page_file(path: str) -> Path:
-    """Where a page is to be written, if one can be."""
-    from mustdp.reporting.pages import check_installed
-
-    target = writable_file("--report", path)
-    check_installed("a report page")
-    return target
-
-
-def _write(result: ReleaseResult, standing: LedgerStatus | None, paths: dict[str, Path]) -> None:
-    from mustdp.files.replacing import SHARED, replace_file
-    from mustdp.reporting.release_page import release_page
-
-    for name, path in paths.items():
-        if name == "--report":
-            release_page(result, standing).write(path)
-        else:
-            text = result.as_csv() if name == "--csv" else result.as_latex()
-            replace_file(path, text.encode(), mode=SHARED)
-
-
-def _answer(result: ReleaseResult, seed: int | None) -> Answer:
+def _answer(result: ReleaseResult, seed: int | None, found: tuple[Contrast, ...]) -> Answer:
     privacy = result.privacy
     output.two_sided(privacy.epsilon, "here")
     data = result.as_dict()
+    if found:
+        data["contrasts"] = [one.as_dict() for one in found]
     data["privacy"]["relation"] = privacy.relation.option
     return Answer(
         data,
@@ -203,11 +243,16 @@ def _answer(result: ReleaseResult, seed: int | None) -> Answer:
                 *output.estimate_cells(one),
                 f"{100 * one.noise_share:.0f} %",
             )
-            for one in result.estimates
+            for one in (*result.estimates, *found)
         ),
-        note="\n".join((*_cost(result), *_flags(result))),
+        note="\n".join((*_tests(found), *_cost(result), *_flags(result))),
         remark=output.seed_in_words(seed),
     )
+
+
+def _tests(found: tuple[Contrast, ...]) -> Iterator[str]:
+    for one in found:
+        yield f"test: {one.label}: p = {readable(one.p_value, 'up', 2)}."
 
 
 def _flags(result: ReleaseResult) -> Iterator[str]:
@@ -233,6 +278,12 @@ _plan_statistics = Panel(
     """
     -n N        Required: number of records, or an estimate of it.
     --like LAW  What the data are taken to be like within their ranges: normal or uniform.
+    --weight-range LOW,HIGH     Survey weights, spread evenly between these.
+    --stratum-shares A=X,B=Y    Shares of strata in the population.
+    --stratum-sizes A=X,B=Y     Their shares of the sample, where they are others.
+    --cluster-size M            Clusters of so many records.
+    --cluster-correlation R     The correlation of values within clusters.
+    --missing-share S           The share of values that are missing, and dropped.
     """,
 )
 _plan_accounting = Panel(
@@ -240,13 +291,38 @@ _plan_accounting = Panel(
     """
     --epsilon E  An epsilon; repeat it to compare several. Give this or --width.
     --width W    Instead of --epsilon: the smallest epsilon for intervals of at most this width.
+    --relative   --width is one over the value, such as 0.05.
+    --releases K  So many releases share the budget, such as 12 in a year.
     """,
 )
+
+
+def read_range(name: str, text: str) -> tuple[float, float]:
+    """LOW,HIGH."""
+    words = text.split(",")
+    if len(words) != 2:
+        raise InvalidParameter.refusing(name, "must be two numbers LOW,HIGH", repr(clipped(text)))
+    return read_positive(name, words[0]), read_positive(name, words[1])
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What :class:`mustdp.types.PlannedSurvey` takes."""
+
+    weight_range: Annotated[Any, _plan_statistics("--weight-range", read_range)] = None
+    stratum_shares: Annotated[Any, _plan_statistics("--stratum-shares", read_shares)] = None
+    stratum_sizes: Annotated[Any, _plan_statistics("--stratum-sizes", read_shares)] = None
+    cluster_size: Annotated[int | None, _plan_statistics("--cluster-size", read_integer)] = None
+    cluster_correlation: Annotated[float, _plan_statistics("--cluster-correlation", read_rate)] = (
+        0.05
+    )
+    missing_share: Annotated[float, _plan_statistics("--missing-share", read_rate)] = 0.0
 
 
 @with_bundles
 def plan(
     wanted: StatisticsOptions,
+    *,
     n: Annotated[int | None, _plan_statistics("-n", read_integer)] = None,
     epsilon: Annotated[list[float] | None, _plan_accounting("--epsilon", read_target)] = None,
     width: Annotated[float | None, _plan_accounting("--width", read_positive)] = None,
@@ -255,6 +331,9 @@ def plan(
     like: Annotated[
         str, _plan_statistics("--like", word_from("mustdp.estimation.planning", "LIKE"))
     ] = "normal",
+    survey: PlanOptions,
+    relative: Annotated[bool, _plan_accounting("--relative")] = False,
+    releases: Annotated[int, _plan_accounting("--releases", read_integer)] = 1,
     report: ReportOption = None,
 ) -> Answer:
     """Say how wide the intervals of a release will be, or which epsilon a width needs.
@@ -276,14 +355,17 @@ def plan(
     }
     if relation is not None:
         settings["relation"] = relation
+    settings["releases"] = releases
 
-    target = None if report is None else _page_file(report)
+    target = FileOptions(report=report).paths().get("--report")
 
-    from mustdp.estimation.planning import expected_widths, smallest_epsilon
+    from mustdp.estimation.planning import PlannedSurvey, expected_widths, smallest_epsilon
 
+    given = asdict(survey)
+    settings["survey"] = PlannedSurvey(weights=given.pop("weight_range"), **given)
     statistics, level = wanted.statistics, wanted.level
     if width is not None:
-        found = [smallest_epsilon(width, statistics, **settings)]
+        found = [smallest_epsilon(width, statistics, relative=relative, **settings)]
     else:
         found = [
             (one, expected_widths(statistics, epsilon=one, **settings)) for one in epsilon or ()
@@ -300,14 +382,23 @@ def plan(
     flat = [(at, one) for at, several in found for one in several]
     rows = [{"epsilon": at, **one.as_dict()} for at, one in flat]
     return Answer(
-        {"rows": rows, "n": n, "delta": settings["delta"], "like": like, "level": level},
-        heading=f"{n} records, expected; nothing was read and nothing is spent",
-        columns=("epsilon", "estimate of", "width", "standard error", "noise share"),
+        {
+            "rows": rows,
+            "n": n,
+            "delta": settings["delta"],
+            "like": like,
+            "level": level,
+            "releases": releases,
+        },
+        heading=f"{n} records, expected; nothing was read and nothing is spent"
+        + (f"; each of {releases} releases that share epsilon" if releases > 1 else ""),
+        columns=("epsilon", "estimate of", "width", "of value", "standard error", "noise share"),
         rows=tuple(
             (
                 given_or_rounded(at, "up", 4),
                 one.label,
                 _width(one.width),
+                _percent(one.relative_width),
                 _width(one.standard_error),
                 f"{100 * one.noise_share:.0f} %",
             )
@@ -320,6 +411,10 @@ def plan(
 def _epsilons_around(epsilon: float) -> list[float]:
     """Epsilons around one, for a picture."""
     return [epsilon * 2.0**k for k in range(-4, 4)]
+
+
+def _percent(share: float) -> str:
+    return f"{readable(100.0 * share, 'up', 3)} %" if share < float("inf") else "unknown"
 
 
 def _width(value: float) -> str:

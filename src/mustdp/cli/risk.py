@@ -7,15 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import output
-from mustdp.cli.options import (
-    ACCOUNTING,
-    EpochOptions,
-    GroupOption,
-    NoiseOptions,
-    RunOptions,
-    SchemeOptions,
-    counted,
-)
+from mustdp.cli.options import ACCOUNTING, PlanOptions, counted
 from mustdp.cli.output import RISK_COLUMNS, Answer, progress, risk_rows
 from mustdp.cli.parameters import Panel, read_number, read_rate, with_bundles
 from mustdp.numerics.formatting import as_stated, readable
@@ -40,15 +32,11 @@ _accounting = Panel(
 
 @with_bundles
 def risk(
-    scheme: SchemeOptions,
-    noise: NoiseOptions,
-    run: RunOptions,
-    epochs: EpochOptions,
+    plan: PlanOptions,
     fpr: Annotated[list[float] | None, _accounting("--fpr", read_rate)] = None,
     order: Annotated[
         list[float] | None, _accounting("--order", partial(read_number, above=1, at_most=1e6))
     ] = None,
-    group: GroupOption = 1,
 ) -> Answer:
     """Say what an attacker who sees everything that is released can achieve, in words to quote.
 
@@ -58,8 +46,7 @@ def risk(
 
     Example: mustdp risk --scheme must-ow -n 10000 -b 118 -m 200 --noise-multiplier 4 --steps 1000
     """
-    built, mechanism = epochs.drawn(scheme), noise.build()
-    steps = epochs.batches(built, run)
+    built, mechanism, steps = plan.build()
 
     import mustdp
     from mustdp.accounting.plan import steps_of
@@ -67,13 +54,13 @@ def risk(
 
     with progress("accounting"):
         account = mustdp.account(
-            steps_of(built, steps, mechanism), relation=run.relation, group=group
+            steps_of(built, steps, mechanism), relation=plan.run.relation, group=plan.group
         )
         found = account.risk(fpr or USUAL_FPR)
         views = _views(account, tuple(order or _ORDERS))
     relation = account.relation
     data = {
-        **output.begun(built, mechanism, relation, account.shift, group),
+        **output.begun(built, mechanism, relation, account.shift, plan.group),
         "steps": steps,
         **counted(built, steps),
         **found.as_dict(),

@@ -75,7 +75,7 @@ def _is_date(text: str) -> bool:
 # Which columns are meant: by name, or by position where no column has that name.
 #
 # Messages call a column what the caller called it. Names that were found in the data are shown only
-# where they cannot well be the first record of a file without a line of names (``header``).
+# where they cannot well be the first record of a file without a header row (``header``).
 
 
 #: A column as the caller names it.
@@ -408,7 +408,7 @@ def _escaped(text: str) -> bool:
     return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-# How data are read: whether there is a line of names, what separates fields, what is missing.
+# How data are read: whether there is a header row, what separates fields, what is missing.
 #
 # A ``Reading`` stands wherever data can be given, in front of them:
 #

@@ -231,7 +231,7 @@ def open_records(data: Any, columns: Sequence[Column | Wanted]) -> Records:
     """The records of ``data``, with ``columns`` as they are described.
 
     ``data`` is what :func:`mustdp.private_bootstrap` takes, "-" for text on standard input, or a
-    ``Reading`` of it, which says whether there is a line of names, what separates fields, and what
+    ``Reading`` of it, which says whether there is a header row, what separates fields, and what
     is missing. A bare name or position describes a number whose missing values are refused.
     """
     reading = as_reading(data)

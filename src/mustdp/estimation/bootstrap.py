@@ -581,7 +581,7 @@ def private_bootstrap(
         Charged once, before noise is drawn; what would pass its limit is refused before the data
         are read. A path is that of a ledger in a file, which must be there.
     seed : int, Generator or RandomState, default=None
-        Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
+        Repeats a run, for experiments only: anyone who knows the seed can subtract the noise.
         None takes fresh entropy from the operating system.
     progress : Progress, default=None
         Called whenever the work has got further.

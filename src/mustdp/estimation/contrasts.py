@@ -11,7 +11,8 @@ Of a mean of t, a part of s, the n_t records of t are among the n_s, so that Cov
 (n_t / n_s) Var(mean_t). Totals of n records share them: with Y the totals, Cov(Y_s, Y_t) = -Y_s Y_t
 / n for groups that share no record, and Var(Y_t) + (Y_t^2 - Y_s Y_t) / n for a part t of s, each
 times the part of the population that was not sampled. Groups that overlap in part are refused.
-Where clusters may reach into both groups, the covariance is the worst that is possible.
+Where clusters may reach into both groups, or both are parts of the same strata, the covariance is
+the worst that is possible.
 
 *Tests.* The difference over its standard error is compared with Student's t, with Satterthwaite's
 (1946) degrees of freedom; a ratio has Fieller's (1954) interval, and the test is that of the
@@ -138,6 +139,8 @@ class _Family:
         if self.released is None or self.released.first is None:
             return None, None
         schema, cells = self.released.request.schema, self._cells
+        if schema.shares:  # groups within strata, which share the strata's numbers of records
+            return None, None
         slots = (first // cells, second // cells)
         if first % cells != second % cells:
             raise InvalidParameter("estimates that are compared must be of the same cell")
@@ -274,13 +277,35 @@ def contrasts(
     column: str | None, kind: str, adjust: str,
 ) -> tuple[Contrast, ...]:  # fmt: skip
     """See ``ReleaseResult.contrasts``."""
+    return _several(result, [(*pair, statistic, column) for pair in pairs], kind, adjust)
+
+
+def all_contrasts(
+    result: ReleaseResult, pairs: Sequence[tuple[Group, Group]], kind: str, adjust: str
+) -> tuple[Contrast, ...]:
+    """See ``ReleaseResult.all_contrasts``; statistics with several cells are left out."""
+    families = result.by_statistic().values()
+    single = [rows[0] for rows in families if all(one.cell is None for one in rows)]
+    asked = [(*pair, one.statistic, one.column) for one in single for pair in pairs]
+    return _several(result, asked, kind, adjust)
+
+
+def _several(
+    result: ReleaseResult,
+    asked: Sequence[tuple[Group, Group, str | None, str | None]],
+    kind: str,
+    adjust: str,
+) -> tuple[Contrast, ...]:
     checks.choice("adjust", adjust, ADJUSTMENTS)
-    if not pairs:
+    if not asked:
         raise InvalidParameter.refusing("pairs", "must be at least one pair of groups", "none")
     level = result.level
     if adjust != "none":
-        level = 1.0 - (1.0 - level) / len(pairs)
-    found = [contrast(result, *pair, statistic, column, kind, level) for pair in pairs]
+        level = 1.0 - (1.0 - level) / len(asked)
+    found = [
+        contrast(result, first, second, statistic, column, kind, level)
+        for first, second, statistic, column in asked
+    ]
     adjusted = adjusted_p_values([one.p_value for one in found], adjust)
     return tuple(replace(one, p_value=p) for one, p in zip(found, adjusted, strict=True))
 

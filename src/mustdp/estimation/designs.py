@@ -26,7 +26,7 @@ from functools import cached_property
 from typing import Any
 
 from mustdp.accounting.plan import Plan, repeat, subsample
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.contract import Mechanism
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey
@@ -76,6 +76,8 @@ class Design:
     def __post_init__(self) -> None:
         if not isinstance(self.scheme, Scheme):
             raise InvalidParameter(f"scheme must be a sampling scheme, got {self.scheme!r}")
+        if not isinstance(self.scheme, Multistage | Poisson):
+            raise NotCovered(f"{self.scheme.name} is not covered by bootstraps: use poisson")
         if not self.scheme.expected_size > _SMALLEST_SUBSET:
             allowed = f"must draw something: more than {_SMALLEST_SUBSET:g} records on average"
             raise InvalidParameter.refusing("scheme", allowed, repr(self.scheme))

@@ -4,8 +4,11 @@ What is not known before is the data, so some are assumed: numbers spread over t
 (``like="uniform"``) or normally around the middle, with a sixth of the range as their standard
 deviation (``"normal"``), columns independent, categories and groups equally large. A release on
 such records is gone through with the variances of its noise but without noise itself; its intervals
-have the expected widths. No record of anybody is looked at, and nothing is charged. The noise is
-that of the analytic formula; a release is calibrated anew, and certified.
+have the expected widths. Of a survey design is assumed what :class:`PlannedSurvey` says: strata of
+stated sizes, weights spread evenly, clusters of equal size in which two records have the same
+values with a chance of the stated correlation, and values that are missing at random. No record of
+anybody is looked at, and nothing is charged. The noise is that of the analytic formula; a release
+is calibrated anew, and certified.
 """
 
 from __future__ import annotations
@@ -22,14 +25,14 @@ from mustdp.errors import InvalidParameter
 from mustdp.estimation.queries import Piece
 from mustdp.estimation.release import Expectation, run_rounds
 from mustdp.estimation.result import ReleasedEstimate
-from mustdp.estimation.schema import Limits, PublicSchema, read_schema
+from mustdp.estimation.schema import Limits, PublicSchema, read_schema, read_shares
 from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistics
-from mustdp.estimation.tables import OTHER, Lists, Names, read_groupings
+from mustdp.estimation.tables import OTHER, Dimension, Groupings, Lists, Names, read_groupings
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import analytic_sigma
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.formatting import readable
 
 LIKE = ("normal", "uniform")
@@ -37,6 +40,58 @@ LIKE = ("normal", "uniform")
 _MADE_UP = 2**13
 #: The range in which an epsilon is looked for, and how closely.
 _LEAST, _MOST, _CLOSE = 1e-3, 200.0, 1.01
+
+
+@dataclass(frozen=True)
+class PlannedSurvey:
+    """What a survey will be like, for :func:`expected_widths`.
+
+    Parameters
+    ----------
+    weights : (float, float), default=None
+        The smallest and the largest weight; weights are taken to be spread evenly between them.
+    stratum_shares : mapping, default=None
+        The strata's shares of the population, which add up to 1.
+    stratum_sizes : mapping, default=None
+        Their shares of the sample; None means those of the population.
+    cluster_size : int, default=None
+        Records of a cluster, which is also the public largest size.
+    cluster_correlation : float, default=0.05
+        The correlation of values within clusters.
+    missing_share : float, default=0.0
+        The share of values that are missing in every column; they are dropped.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> limits = {"n": 10_000, "lower": 0, "upper": 1, "epsilon": 1, "delta": 1e-6}
+    >>> [plain] = md.expected_widths("mean", **limits)
+    >>> survey = md.types.PlannedSurvey(cluster_size=10, cluster_correlation=0.1)
+    >>> [clustered] = md.expected_widths("mean", survey=survey, **limits)
+    >>> plain.width < clustered.width
+    True
+    """
+
+    weights: tuple[float, float] | None = None
+    stratum_shares: Mapping[str, float] | None = None
+    stratum_sizes: Mapping[str, float] | None = None
+    cluster_size: int | None = None
+    cluster_correlation: float = 0.05
+    missing_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.real("missing_share", self.missing_share, at_least=0, below=1)
+        checks.real("cluster_correlation", self.cluster_correlation, at_least=0, at_most=1)
+        if self.cluster_size is not None:
+            checks.integer("cluster_size", self.cluster_size, 2, 1000)
+        if self.weights is not None:
+            low, high = self.weights
+            checks.real("weights", high, at_least=checks.real("weights", low, above=0))
+        if self.stratum_sizes is not None:
+            shares = read_shares("stratum", self.stratum_shares or {})
+            sizes = read_shares("stratum", self.stratum_sizes)
+            if {*shares} != {*sizes}:
+                raise InvalidParameter("stratum_sizes must name the strata of stratum_shares")
 
 
 @dataclass(frozen=True)
@@ -56,7 +111,9 @@ class Expected:
     flags : tuple of str
         What a reader has to know.
     group : str or None
-        The group; None where there are none. Nobody is expected in the group "other".
+        The group; None where there are none. No record is expected in the group "other".
+    relative_width : float
+        The width over the value that is assumed; infinite where that is 0.
 
     Examples
     --------
@@ -72,6 +129,7 @@ class Expected:
     noise_share: float
     flags: tuple[str, ...]
     group: str | None = None
+    relative_width: float = math.inf
 
     @classmethod
     def of(cls, estimate: ReleasedEstimate) -> Expected:
@@ -94,6 +152,7 @@ class Expected:
             estimate.noise_share,
             estimate.flags,
             estimate.group,
+            estimate.width / abs(estimate.value) if estimate.known and estimate.value else math.inf,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -110,6 +169,7 @@ class Expected:
             "width": self.width if known else None,
             "standard_error": self.standard_error if math.isfinite(self.standard_error) else None,
             "noise_share": self.noise_share,
+            "relative_width": self.relative_width if math.isfinite(self.relative_width) else None,
             "flags": list(self.flags),
         }
 
@@ -135,6 +195,8 @@ def expected_widths(
     population: int | str | None = None,
     missing: str = "refuse",
     whole: str | Sequence[str] | None = None,
+    survey: PlannedSurvey | None = None,
+    releases: int = 1,
     level: float = 0.95,
     like: str = "normal",
 ) -> tuple[Expected, ...]:
@@ -184,6 +246,11 @@ def expected_widths(
         What is to be done with missing values.
     whole : str or sequence of str, default=None
         Columns of whole numbers, as in :func:`private_release`.
+    survey : PlannedSurvey, default=None
+        Strata, weights, clusters and missing values; None for a plain sample.
+    releases : int, default=1
+        How many such releases share the budget, each on its own data or on the same: what is
+        expected of one of them.
     level : float, default=0.95
         Confidence of the intervals, above 0 and below 1.
     like : {"normal", "uniform"}, default="normal"
@@ -211,12 +278,22 @@ def expected_widths(
     checks.choice("missing", missing, ("refuse", "drop"))
     used = Relation.read(relation)
     asked = read_statistics(statistics)
+    survey = survey or PlannedSurvey()
+    if survey.missing_share:
+        missing = "drop"
+    grouping = read_groupings(
+        by, groups, breaks=breaks, complete=complete, total=total, consistent=consistent
+    )
+    shares = {} if survey.stratum_shares is None else read_shares("stratum", survey.stratum_shares)
+    if shares:
+        listed = Dimension("stratum", tuple(name for name in shares if name != OTHER))
+        grouping = Groupings((listed,), ((0,),)) if grouping is None else grouping.in_strata(listed)
     schema = read_schema(
         (columns,) if isinstance(columns, str) else tuple(columns),
         named=True, lower=lower, upper=upper, categories=categories, dates=None,
-        grouping=read_groupings(
-            by, groups, breaks=breaks, complete=complete, total=total, consistent=consistent
-        ),
+        grouping=grouping, shares=tuple(shares.values()),
+        largest_weight=None if survey.weights is None else survey.weights[1],
+        largest_cluster=survey.cluster_size,
         dropped=missing == "drop", relation=used, population=population, whole=whole,
     )  # fmt: skip
 
@@ -230,7 +307,9 @@ def expected_widths(
             raise InvalidParameter.refusing("delta", "must be given, well below 1/n", "none")
         move = 2.0 if used == Relation.REPLACE_ONE else 1.0
         noise_multiplier = analytic_sigma(budget, delta, move)
-    piece = made_up(schema, like)
+    # Gaussian releases add up by the squares of one over their noise.
+    noise_multiplier *= math.sqrt(checks.integer("releases", releases, 1, 10**6))
+    piece = made_up(schema, like, survey)
     estimates = run_rounds(
         schema,
         lambda: iter((piece,)),
@@ -244,11 +323,15 @@ def expected_widths(
 
 
 def smallest_epsilon(
-    width: float, statistics: str | Statistic | Sequence[str | Statistic] = "mean", **settings: Any
+    width: float,
+    statistics: str | Statistic | Sequence[str | Statistic] = "mean",
+    *,
+    relative: bool = False,
+    **settings: Any,
 ) -> tuple[float, tuple[Expected, ...]]:
     """The smallest epsilon, within 1 %, at which all expected intervals are at most that wide.
 
-    With groups, those of the listed ones: nobody is expected in any other.
+    With groups, those of the listed ones: no record is expected in any other.
 
     Parameters
     ----------
@@ -256,6 +339,8 @@ def smallest_epsilon(
         The width that no interval must exceed, above 0.
     statistics : str, Statistic or sequence of them, default="mean"
         One or several statistics, as :func:`private_release` takes them.
+    relative : bool, default=False
+        Whether the width is one over the value, such as 0.05.
     **settings
         What else :func:`expected_widths` takes.
 
@@ -281,7 +366,7 @@ def smallest_epsilon(
     def widest(epsilon: float) -> tuple[float, tuple[Expected, ...]]:
         found = expected_widths(statistics, epsilon=epsilon, **settings)
         listed = [one for one in found if OTHER not in (one.group or "").split(", ")]
-        return max(one.width for one in listed), found
+        return max(one.relative_width if relative else one.width for one in listed), found
 
     reached, found = widest(_MOST)
     if not reached <= width:
@@ -301,7 +386,7 @@ def smallest_epsilon(
     return high, found
 
 
-def made_up(schema: PublicSchema, like: str) -> Piece:
+def made_up(schema: PublicSchema, like: str, survey: PlannedSurvey) -> Piece:
     """Records that nobody has: every column spread evenly in an order of its own."""
     rng = np.random.default_rng(0)  # an order, no secret
     even = (np.arange(_MADE_UP) + 0.5) / _MADE_UP
@@ -319,8 +404,34 @@ def made_up(schema: PublicSchema, like: str) -> Piece:
     if schema.grouping is not None:
         sizes = [len(one.labels) for one in schema.grouping.dimensions]
         cells = np.arange(_MADE_UP) % math.prod(sizes)
-        slots = schema.grouping.slots_of(np.unravel_index(cells, sizes))
-    return Piece(values, slots)
+        places = list(np.unravel_index(cells, sizes))
+        if schema.shares:
+            places[0] = _strata(schema, survey, rng)
+        slots = schema.grouping.slots_of(places)
+    weights = None
+    if survey.weights is not None:
+        low = survey.weights[0] / survey.weights[1]
+        weights = low + (1.0 - low) * rng.permutation(even)
+    clusters = None
+    if survey.cluster_size is not None:
+        # Two records of a cluster both have its own values with the chance of the correlation.
+        clusters = np.arange(_MADE_UP) // survey.cluster_size
+        own = rng.random(_MADE_UP) < math.sqrt(survey.cluster_correlation)
+        values = np.where(own[:, None], values[clusters * survey.cluster_size], values)
+    if survey.missing_share:
+        values[rng.random(values.shape) < survey.missing_share] = np.nan
+    return Piece(values, slots, weights, values, clusters)
+
+
+def _strata(schema: PublicSchema, survey: PlannedSurvey, rng: np.random.Generator) -> IntArray:
+    """The strata of records, in the shares of the sample."""
+    sizes = schema.shares
+    if survey.stratum_sizes is not None:
+        named = read_shares("stratum", survey.stratum_sizes)
+        order = read_shares("stratum", survey.stratum_shares or {})
+        sizes = tuple(named[name] for name in order)
+    ends = np.cumsum(sizes)[:-1] * _MADE_UP
+    return rng.permutation(np.searchsorted(ends, np.arange(_MADE_UP), side="right"))
 
 
 def _normal(shares: FloatArray) -> FloatArray:

@@ -74,6 +74,19 @@ class Piece:
             yield Piece(self.values[here], slots[here], weights, raw, clusters)
 
 
+class PushedDown(ABC):
+    """Records that stay where they are: sums are asked for instead of pieces (``engines.py``)."""
+
+    @abstractmethod
+    def totals(
+        self, parts: Sequence[BoundedSum], per_steps: Sequence[Sequence[float]]
+    ) -> tuple[FloatArray, int]:
+        """What the pieces of all records add up to, and their number.
+
+        ``per_steps`` are steps per unit for every part, in one grouping after the other.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class NoiseCovariance:
     """Of the noise in the natural sums: of the first with all, and of each with itself.
@@ -346,6 +359,9 @@ class JointSums:
         if grouping is None:
             return [(schema.sensitivity(part), 1.0)]
         moved = [schema.sensitivity(part, bool(one)) for one in grouping.sets]
+        if schema.known_total and part.diameter == 0.0:
+            # Of all records nothing but their number is asked, which is public and not measured.
+            moved = [x if one else 0.0 for x, one in zip(moved, grouping.sets, strict=True)]
         placed = grouping if self.placed else replace(grouping, consistent=False)
         return list(zip(moved, noise_shares(placed, tuple(x**2 for x in moved)), strict=True))
 
@@ -377,18 +393,24 @@ class JointSums:
         return largest * float(self.schema.largest_cluster or 1)
 
     def totals(
-        self, pieces: Iterable[Piece], progress: Progress | None = None
+        self, pieces: Iterable[Piece] | PushedDown, progress: Progress | None = None
     ) -> tuple[FloatArray, int]:
         """The exact sums in steps, (slots, width of all parts), and the number of records."""
         step = self.noise.lattice.step if self.parts else 1.0
+        per_steps = [
+            [scale / step for scale in self._scales[own.start].tolist()]
+            for own in self.schema.slices
+        ]
         found = np.zeros((self.schema.slots, sum(part.width for part in self.parts)))
         done = 0
+        if isinstance(pieces, PushedDown):
+            found, done = pieces.totals(self.parts, per_steps)
+            pieces = ()
         for piece in pieces:
-            for own, inside in zip(self.schema.slices, piece.by_grouping(), strict=True):
-                scales = self._scales[own.start].tolist()
+            for own, inside in zip(per_steps, piece.by_grouping(), strict=True):
                 sums = [
-                    part.sums(inside, scale / step)
-                    for part, scale in zip(self.parts, scales, strict=True)
+                    part.sums(inside, per_step)
+                    for part, per_step in zip(self.parts, own, strict=True)
                 ]
                 found += np.concatenate(sums, axis=1) if sums else 0.0
             done += len(piece)

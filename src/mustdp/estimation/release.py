@@ -22,16 +22,18 @@ from mustdp.data.columns import (
     as_reading,
     check_missing,
 )
+from mustdp.data.engines import engine_of
 from mustdp.data.frames import as_frame
 from mustdp.data.opening import Records, open_records
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece
+from mustdp.estimation.engines import EngineTable, engine_table
+from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece, PushedDown
 from mustdp.estimation.result import ReleasedEstimate, ReleasedFamily, ReleaseResult
 from mustdp.estimation.schema import Limits, PublicSchema, read_schema, read_shares
 from mustdp.estimation.statistics.counts import Clipping
 from mustdp.estimation.statistics.moments import WeightSquares
 from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistics
-from mustdp.estimation.tables import OTHER, Lists, Names, read_groupings
+from mustdp.estimation.tables import OTHER, Dimension, Groupings, Lists, Names, read_groupings
 from mustdp.estimation.tables import whole_counts as counts_as_whole
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.limits import warn_of_large_delta
@@ -120,8 +122,11 @@ def open_table(
     missing: Missing | None,
     weights: str | None = None,
     cluster: str | None = None,
-) -> Table:
+) -> Table | EngineTable:
     """The records of ``data`` with the ``used`` columns, as the schema describes them."""
+    engine = engine_of(data)
+    if engine is not None:
+        return engine_table(engine, schema, used, missing, weights, cluster)
     plain = _positions(data)
     read: dict[str, Wanted] = {}
     for k in sorted(used):
@@ -195,6 +200,9 @@ def missing_of(data: Any, missing: Any) -> Any:
 def column_names(data: Any) -> tuple[str, ...]:
     """The names of the columns of data in memory."""
     given = data.data if isinstance(data, Reading) else data
+    engine = engine_of(data)
+    if engine is not None:
+        return tuple(engine.columns)
     if hasattr(given, "__dask_graph__"):
         given = getattr(given, "_meta", None)
     frame = as_frame(given)
@@ -235,7 +243,7 @@ class Expectation:
 
 def run_rounds(
     schema: PublicSchema,
-    pieces: Callable[[], Iterable[Piece]],
+    pieces: Callable[[], Iterable[Piece] | PushedDown],
     requests_on: Callable[[PublicSchema], Sequence[StatisticRequest]],
     noise_multiplier: float,
     *,
@@ -628,7 +636,7 @@ def private_release(
         Charged once, before noise is drawn; what would pass its limit is refused before the data
         are read. A path is that of a ledger in a file, which must be there.
     seed : int, Generator or RandomState, default=None
-        Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
+        Repeats a run, for experiments only: anyone who knows the seed can subtract the noise.
         None takes fresh entropy from the operating system.
     progress : Progress, default=None
         Called whenever the work has got further.
@@ -675,15 +683,19 @@ def private_release(
         raise InvalidParameter("cluster and largest_cluster must be given together")
     if checks.choice("unit", unit, ("record", "cluster")) == "cluster" and cluster is None:
         raise InvalidParameter.refusing("unit", "must be record without clusters", repr(unit))
-    shares = read_shares(strata, stratum_shares, by)
-    if strata is not None:
-        by, groups = strata, tuple(name for name in shares if name != OTHER)
+    shares = read_shares(strata, stratum_shares)
     grouping = read_groupings(
         by, groups, breaks=breaks, complete=complete, total=total, consistent=consistent,
         public_totals=public_totals,
     )  # fmt: skip
-    if strata is not None and (total or consistent or complete):
-        raise InvalidParameter.refusing("strata", "must not be given with totals", repr(strata))
+    if strata is not None:
+        if consistent:
+            raise InvalidParameter.refusing("strata", "must not be given with consistent", strata)
+        listed = Dimension(strata, tuple(name for name in shares if name != OTHER))
+        inside = Groupings((), ()) if grouping is None else grouping
+        grouping = inside.in_strata(listed) if by is not None else Groupings((listed,), ((0,),))
+        if strata in [one.column for one in inside.dimensions]:
+            raise InvalidParameter.refusing("by", "must be another column than strata", strata)
     if whole_counts and not consistent:
         raise InvalidParameter.refusing("whole_counts", "must be given with consistent", "without")
     missing = check_missing(missing_of(data, missing))
@@ -729,14 +741,20 @@ def private_release(
     )
     read = 0
 
-    def pieces() -> Iterator[Piece]:
+    def counted(pieces: Iterable[Piece]) -> Iterator[Piece]:
         nonlocal read
         read = 0
-        for piece in table.pieces():
+        for piece in pieces:
             read += len(piece)
             yield piece
 
+    def pieces() -> Iterable[Piece] | PushedDown:
+        return table if isinstance(table, EngineTable) else counted(table.pieces())
+
     def charge() -> None:
+        nonlocal read
+        if isinstance(table, EngineTable):
+            read = table.records or 0
         if schema.public_size:
             warn_of_large_delta(privacy.delta, read)
         if grouping is not None and grouping.known and sum(grouping.known[0][1]) != read:

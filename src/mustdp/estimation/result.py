@@ -320,7 +320,7 @@ class EstimationResult(Generic[E]):
         Returns
         -------
         str
-            CSV with a line of names.
+            CSV with a header row.
         """
         rows = [[*self._names, "estimate", "standard_error", "lower", "upper", "flags"]]
         seeded = (SEEDED,) if self.privacy.seeded else ()
@@ -437,7 +437,7 @@ class WideTable:
         Returns
         -------
         str
-            CSV with a line of names.
+            CSV with a header row.
         """
         frame = self._frame()
         rows = [list(frame)]
@@ -641,6 +641,30 @@ class ReleaseResult(EstimationResult[ReleasedEstimate]):
         """
         making: Any = importlib.import_module("mustdp.estimation.contrasts")
         found: tuple[Contrast, ...] = making.contrasts(self, pairs, statistic, column, kind, adjust)
+        return found
+
+    def all_contrasts(
+        self, pairs: Sequence[tuple[Group, Group]], *, kind: str = "difference",
+        adjust: str = "holm",
+    ) -> tuple[Contrast, ...]:  # fmt: skip
+        """Compare pairs of groups by every statistic; p-values hold together over all of them.
+
+        Parameters
+        ----------
+        pairs : sequence of (group, group)
+            What :meth:`contrast` takes, each.
+        kind : {"difference", "ratio"}, default="difference"
+            The first minus the second, or the first over the second.
+        adjust : {"holm", "bonferroni", "none"}, default="holm"
+            How p-values are adjusted. Intervals are Bonferroni's, unless it is "none".
+
+        Returns
+        -------
+        tuple of Contrast
+            Statistic by statistic.
+        """
+        making: Any = importlib.import_module("mustdp.estimation.contrasts")
+        found: tuple[Contrast, ...] = making.all_contrasts(self, pairs, kind, adjust)
         return found
 
     def change(

@@ -279,6 +279,15 @@ class PublicSchema:
         return float(numbers[self.slices[-1]].sum())
 
     @property
+    def domains(self) -> bool:
+        """Whether there are groups within strata."""
+        return bool(self.shares) and self.grouping is not None and self.grouping.strata
+
+    def stratum(self, slot: int) -> int:
+        """The stratum of a slot of the strata alone, which are the last ones."""
+        return slot - int(self.slices[-1].start)
+
+    @property
     def known_total(self) -> bool:
         """Whether the number of records behind all slots of a grouping is public."""
         return self.public_size and not self.incomplete
@@ -292,7 +301,9 @@ class PublicSchema:
         if self.relation == Relation.ADD_REMOVE:
             return times * part.radius
         found = part.diameter
-        if self.incomplete:
+        # Whoever is in no group of a complete list counts for nothing, in every grouping.
+        left_out = self.grouping is not None and self.grouping.leaves_out
+        if self.incomplete or left_out:
             found = max(found, part.radius)
         if self.groups and grouped:
             found = max(found, math.sqrt(2.0) * part.radius)
@@ -327,14 +338,12 @@ class PublicSchema:
 _CLOSE = 1e-6
 
 
-def read_shares(
-    strata: str | None, shares: Mapping[str, float] | None, by: object
-) -> dict[str, float]:
+def read_shares(strata: str | None, shares: Mapping[str, float] | None) -> dict[str, float]:
     """The shares, which add up to one, that of the rest last; empty without strata."""
     if strata is None and shares is None:
         return {}
-    if strata is None or shares is None or by is not None:
-        raise InvalidParameter("strata and stratum_shares must be given together, and not with by")
+    if strata is None or shares is None:
+        raise InvalidParameter("strata and stratum_shares must be given together")
     found = {str(name): checks.real("stratum_shares", x, above=0) for name, x in shares.items()}
     rest = {name: found.pop(name) for name in (OTHER,) if name in found}
     if not found:

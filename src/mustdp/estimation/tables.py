@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -98,6 +98,8 @@ class Groupings:
     sets: tuple[Grouping, ...]
     consistent: bool = False
     known: tuple[PublicTable, ...] = ()
+    #: Whether the first dimension is one of strata; the last grouping is that of them alone.
+    strata: bool = False
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -139,6 +141,28 @@ class Groupings:
             ", ".join(f"{column}={group}" for column, group in self.named(slot).items()) or TOTAL
             for slot in range(len(self.keys))
         )
+
+    def in_strata(self, strata: Dimension) -> Groupings:
+        """Every group in every stratum, and the strata alone."""
+        sets = [(0, *(1 + j for j in one)) for one in self.sets]
+        sets = [*(one for one in sets if one != (0,)), (0,)]
+        return Groupings((strata, *self.dimensions), tuple(sets), strata=True)
+
+    def domains(self) -> Iterator[tuple[dict[str, str], list[int]]]:
+        """Without the strata: the groups by column, and the slots of every stratum."""
+        count = self.sizes[0]
+        for one, own in zip(self.sets, self.slices, strict=True):
+            cells = math.prod(self.shape(one)[1:])
+            for cell in range(cells):
+                slots = [own.start + cells * stratum + cell for stratum in range(count)]
+                named = self.named(slots[0])
+                del named[self.dimensions[0].column]
+                yield named, slots
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether there may be records in no slot at all."""
+        return any(one.complete for one in self.dimensions)
 
     @property
     def by(self) -> str:

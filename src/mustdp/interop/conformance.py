@@ -225,6 +225,80 @@ def _prv(setting: dict[str, Any]) -> float | None:
     return float(found[2])
 
 
+def _riskcal(setting: dict[str, Any]) -> float | None:
+    rate = _poisson_only(setting)
+    if rate is None:
+        return None
+    accountant = required("riskcal.accountants", "its accountant").CTDAccountant()
+    accountant.history = [(setting["noise_multiplier"], rate, setting["steps"])]
+    return float(accountant.get_epsilon(delta=setting["delta"]))
+
+
+def _pld_accounting(setting: dict[str, Any]) -> float | None:
+    """Random allocation, which is what the library is for, to an accuracy of .02."""
+    if setting["sampling"] != "allocation" or setting["relation"] != "add_remove":
+        return None
+    if setting["mechanism"] != "gaussian":
+        return None
+    epochs, rest = divmod(setting["steps"], setting["bins"])
+    if rest:
+        return None
+    library = required("PLD_accounting", "its accountant")
+    upper, _ = library.gaussian_allocation_epsilon_range(
+        delta=setting["delta"],
+        sigma=setting["noise_multiplier"],
+        num_steps=setting["bins"],
+        num_epochs=epochs,
+        epsilon_accuracy=0.02,
+    )
+    return float(upper)
+
+
+def _jax_privacy(setting: dict[str, Any]) -> float | None:
+    asked = {("poisson", "add_remove"): "POISSON", ("wor", "replace_one"): "FIXED_BATCH_SIZE"}
+    method = asked.get((setting["sampling"], setting["relation"]))
+    if method is None or setting["mechanism"] != "gaussian":
+        return None
+    library = required("jax_privacy.accounting", "its accountants")
+    size = setting["m"] if method == "FIXED_BATCH_SIZE" else round(setting["rate"] * setting["n"])
+    run = library.DpParams(
+        noise_multipliers=setting["noise_multiplier"],
+        num_samples=setting["n"],
+        delta=setting["delta"],
+        batch_size=size,
+        sampling_method=library.SamplingMethod[method],
+    )
+    accountant = library.DpsgdTrainingAccountant(library.PldAccountantConfig())
+    return float(accountant.compute_epsilon(setting["steps"], run))
+
+
+def _flower(setting: dict[str, Any]) -> float | None:
+    asked = {
+        ("poisson", "add_remove"): "POISSON",
+        ("wor", "replace_one"): "WITHOUT_REPLACEMENT",
+        ("none", "add_remove"): "NO_AMPLIFICATION",
+    }
+    method = asked.get((setting["sampling"], setting["relation"]))
+    if method is None or setting["mechanism"] != "gaussian":
+        return None
+    library = required("flwr.serverapp", "its accountant")
+    relation = {"add_remove": "ADD_OR_REMOVE_ONE", "replace_one": "REPLACE_ONE"}
+    population = setting.get("n", 1000)
+    size = {"poisson": lambda: round(setting["rate"] * population), "none": lambda: population}
+    drawn = size.get(setting["sampling"], lambda: setting["m"])()
+    accountant = library.RdpAccountant(
+        library.PrivacyConfig(
+            setting["delta"],
+            population,
+            library.NeighboringRelation[relation[setting["relation"]]],
+            library.SamplingMethod[method],
+        )
+    )
+    event = library.GaussianPrivacyEvent(setting["noise_multiplier"], drawn, population)
+    accountant.compose(event, setting["steps"])
+    return float(accountant.get_epsilon(setting["delta"]))
+
+
 def _ours(setting: dict[str, Any]) -> float | None:
     return float(certified(setting)["upper"])
 
@@ -238,4 +312,22 @@ KNOWN: dict[str, Accountant] = {
     "opacus-rdp": _opacus("rdp"),
     "opacus-gdp": _opacus("gdp"),
     "prv-accountant": _prv,
+    "riskcal": _riskcal,
+    "pld-accounting": _pld_accounting,
+    "jax-privacy": _jax_privacy,
+    "flower": _flower,
+}
+#: The package that each of them is a part of.
+PACKAGES = {
+    "mustdp": "mustdp",
+    "dp-accounting-pld": "dp-accounting",
+    "dp-accounting-rdp": "dp-accounting",
+    "opacus-prv": "opacus",
+    "opacus-rdp": "opacus",
+    "opacus-gdp": "opacus",
+    "prv-accountant": "prv-accountant",
+    "riskcal": "riskcal",
+    "pld-accounting": "PLD_accounting",
+    "jax-privacy": "jax-privacy",
+    "flower": "flwr",
 }

@@ -39,9 +39,17 @@ from mustdp.accounting.plan import Plan, describe, plan_from_description
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.mechanisms.relation import Relation
+from mustdp.mechanisms.renyi import zcdp
 from mustdp.mechanisms.stated import approximate_dp, pure_dp
-from mustdp.mechanisms.zcdp import zcdp
 from mustdp.numerics import checks
+
+__all__ = [
+    "DeployedRelease",
+    "Deployment",
+    "deployments",
+    "read_deployment",
+    "to_deployment",
+]
 
 #: A file with a deployment is at most this large, in bytes.
 LARGEST_FILE = 2**20

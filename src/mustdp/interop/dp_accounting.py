@@ -8,6 +8,7 @@ no accountant of dp_accounting 0.6 composes tightly, and answers with certified 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
         that contributes zero. Without sampling and with Poisson sampling the last is what
         leaving a record out is; with batches of a fixed size and for randomized response it is
         charged as ``REPLACE_ONE``, which covers it.
-    composition : {"auto", "pair", "family"}, default="auto"
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed, as in :func:`mustdp.account`: "pair" is the quickest.
 
     Notes
@@ -72,7 +73,7 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
     ... )
     >>> found = MustdpAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE).compose(batch, 100)
     >>> print(found.bounds(1e-5))
-    0.636 attained, 0.643 certified (replace-one)
+    0.636 attained, 0.640 certified (replace-one)
 
     Noise of standard deviation 8 on records with norms up to C = 1, one of which is replaced: the
     noise multiplier is 8 here and for the PLD accountant, and 4 for the RDP accountant, whose
@@ -147,12 +148,17 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
         Returns
         -------
         Bounds
-            The attained lower and the certified upper bound.
+            The attained lower and the certified upper bound. Where ``REPLACE_ONE`` is charged for
+            ``REPLACE_SPECIAL`` nothing is known to be attained, and the lower bound is 0.
         """
         _, answers = self._current()
         if answers is None:
             raise NotCovered("there are no bounds: nothing was released, or nothing is private")
-        return answers.epsilon(delta=target_delta)  # type: ignore[no-any-return]
+        found: Bounds = answers.epsilon(delta=target_delta)
+        special = self.neighboring_relation is _Relation.REPLACE_SPECIAL
+        if special and answers.relation is Relation.REPLACE_ONE:
+            return replace(found, lower=0.0)
+        return found
 
     def get_epsilon(self, target_delta: float) -> float:
         """A certified upper bound of epsilon for all events composed so far.

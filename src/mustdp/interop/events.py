@@ -37,8 +37,8 @@ from mustdp.mechanisms.exponential_mechanism import exponential_mechanism
 from mustdp.mechanisms.mechanism import gaussian, laplace
 from mustdp.mechanisms.randomized_response import randomized_response
 from mustdp.mechanisms.relation import Relation
+from mustdp.mechanisms.renyi import ZCDP, zcdp
 from mustdp.mechanisms.stated import approximate_dp, pure_dp
-from mustdp.mechanisms.zcdp import ZCDP, zcdp
 from mustdp.numerics import checks
 from mustdp.sampling.schemes import poisson, wor, wr
 

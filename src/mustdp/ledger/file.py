@@ -68,7 +68,7 @@ Beside = Callable[[sqlite3.Connection, Head], Head]
 # Runs in a ledger: each is charged once, and none goes back behind what it has shown.
 #
 # A run that is interrupted goes on from a saved state: with the same batches, and with noise of
-# its own. Whoever goes on from an older state, or from two copies of one, releases more about the
+# its own. Going on from an older state, or from two copies of one, releases more about the
 # same batches than was charged, and charging the plan once more would not cover that, since the
 # batches are no new draw. So beside the one charge of a run its ledger keeps which saved state is
 # the latest, and a state is accepted only if it follows that one.
@@ -296,7 +296,7 @@ class LedgerFile(BaseLedger):
     def check(self, plan: Plan, *, times: int = 1) -> float:
         """What the ledger would have spent with a charge.
 
-        Nothing is written, and nothing is reserved: somebody else may be faster.
+        Nothing is written, and nothing is reserved: another process may be faster.
 
         Parameters
         ----------
@@ -361,7 +361,7 @@ class LedgerFile(BaseLedger):
         """Whether what was charged may have been chosen by what was released before.
 
         Not so of a single charge, which came before all releases, nor of a declared plan that was
-        gone through to its end. Where the plan was left early, that may have been a choice.
+        run to its end. Where the plan was left early, that may have been a choice.
         """
         head, plan = self._now(), self._header.plan
         if plan is not None:
@@ -504,7 +504,7 @@ class LedgerFile(BaseLedger):
         Returns
         -------
         str
-            CSV with a line of names.
+            CSV with a header row.
         """
         return as_csv(self.entries())
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mustdp.accounting.account import account
-from mustdp.accounting.plan import Atom, Plan, Repeat, Sequence, atoms
+from mustdp.accounting.plan import Atom, Banded, Plan, Repeat, Sequence, atoms
 from mustdp.errors import BudgetExceeded, InvalidParameter
 from mustdp.ledger.filter import Cost
 from mustdp.ledger.records import Head, Header
@@ -92,6 +92,8 @@ def declared(plan: Plan) -> Declared:
 
 
 def _runs(plan: Plan) -> list[tuple[Plan, int]]:
+    if isinstance(plan, Banded):
+        return _runs(plan.unrolled)
     if isinstance(plan, Sequence):
         return _joined(run for part in plan.parts for run in _runs(part))
     if isinstance(plan, Repeat):

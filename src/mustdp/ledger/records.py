@@ -153,7 +153,7 @@ class LedgerStatus:
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge: so many runs of a plan.
+    """One charge: a number of runs of a plan.
 
     Attributes
     ----------
@@ -337,7 +337,7 @@ def read_header(text: str, where: str) -> Header:
 # Hashes that tie every entry to all before it: SHA-256, or HMAC-SHA-256 with a key.
 #
 # Without a key they find accidents, and tampering by people who do not know how the file is made:
-# whoever may write the file could write all hashes anew. With a key that is kept elsewhere nobody
+# a person who may write the file could write all hashes anew. With a key kept elsewhere no one
 # else can. Neither notices that the whole file was put back to an older state; only anyone who
 # remembers a later head can (:meth:`LedgerFile.verify` takes one).
 

@@ -301,6 +301,36 @@ class Mechanism(ABC):
         """
         return None
 
+    def repeated(self, count: int) -> Mechanism | None:
+        """One mechanism that is no better than ``count`` of it, among other releases too.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Returns
+        -------
+        Mechanism or None
+            None where it is not known; then profiles are composed.
+        """
+        return None
+
+    def joined(self, other: Mechanism) -> Mechanism | None:
+        """One mechanism that is no better than this one and another, among other releases too.
+
+        Parameters
+        ----------
+        other : Mechanism
+            The other.
+
+        Returns
+        -------
+        Mechanism or None
+            None where it is not known; then profiles are composed.
+        """
+        return None
+
     def largest_loss(self, moves: int) -> Fraction | None:
         """The largest privacy loss of one copy, without any rounding.
 

@@ -13,12 +13,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.integers import IntegerLaw, IntegerNoise
 from mustdp.mechanisms.laws import GaussianNoise, Noise
+from mustdp.noise.discrete import discrete_gaussian_noise
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
+from mustdp.randomness.noise_bits import NoiseSource
 
 #: Range of sigma: tails are tabulated up to 39 sigma.
 SMALLEST_SIGMA, LARGEST_SIGMA = 1e-3, 1e5
@@ -115,8 +116,12 @@ class DiscreteGaussian(IntegerNoise):
         """The law of the noise."""
         return _law(self.sigma)
 
+    def noise(self, count: int = 1, seed: int | None = None) -> IntArray:
+        """Draw noise of exactly this law, in integer arithmetic."""
+        return discrete_gaussian_noise(self.sigma, count, NoiseSource(seed))
 
-def discrete_gaussian(*, sigma: float, sensitivity: int = 1) -> Mechanism:
+
+def discrete_gaussian(*, sigma: float, sensitivity: int = 1) -> IntegerNoise:
     """Discrete Gaussian noise on an integer: P(K = k) is proportional to e^{-k^2 / (2 sigma^2)}.
 
     Parameters
@@ -129,7 +134,7 @@ def discrete_gaussian(*, sigma: float, sensitivity: int = 1) -> Mechanism:
     Returns
     -------
     Mechanism
-        A plan of one release, to be subsampled and repeated.
+        A plan of one release, to be subsampled and repeated; ``noise(count)`` draws its noise.
 
     Examples
     --------

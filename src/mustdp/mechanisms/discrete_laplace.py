@@ -19,11 +19,12 @@ from typing import ClassVar
 import numpy as np
 
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
-from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.integers import IntegerLaw, IntegerNoise
 from mustdp.mechanisms.laws import LaplaceNoise, Noise
+from mustdp.noise.discrete import discrete_laplace_noise
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
+from mustdp.randomness.noise_bits import NoiseSource
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,12 @@ class DiscreteLaplace(IntegerNoise):
         """The law of the noise."""
         return DiscreteLaplaceLaw(self.scale)
 
+    def noise(self, count: int = 1, seed: int | None = None) -> IntArray:
+        """Draw noise of exactly this law, in integer arithmetic."""
+        return discrete_laplace_noise(self.scale, count, NoiseSource(seed))
 
-def discrete_laplace(*, scale: float, sensitivity: int = 1) -> Mechanism:
+
+def discrete_laplace(*, scale: float, sensitivity: int = 1) -> IntegerNoise:
     """Discrete Laplace noise on an integer: P(K = k) is proportional to ``e^{-|k|/scale}``.
 
     Parameters
@@ -105,7 +110,7 @@ def discrete_laplace(*, scale: float, sensitivity: int = 1) -> Mechanism:
     Returns
     -------
     Mechanism
-        A plan of one release, to be subsampled and repeated.
+        A plan of one release, to be subsampled and repeated; ``noise(count)`` draws its noise.
 
     Examples
     --------

@@ -29,6 +29,13 @@ attained at each eps, not at all of them at once. Listed is t = E/2, the worst a
 bounds of one release meet; at eps >= E/2 that pair has no divergence left. In compositions a single
 t is not the worst either, but with many steps t = E/2 is close to the worst of them; the upper
 bound composes the profile, which is safe and not tight.
+
+*Permute-and-flip* (McKenna & Sheldon 2020, arXiv 2010.12603) goes through the candidates in random
+order and releases one of utility u with chance e^{epsilon (u - max)/(2D)}. It has no bounded range;
+that it is epsilon differentially private is their Theorem 1, and all that the upper bound uses. It
+is the largest utility after exponential noise (Ding et al. 2021, arXiv 2105.07260), so of two
+candidates one is released with the chance that Laplace noise on the difference leaves it ahead:
+listed is the pair in which one record turns a difference of -D into D.
 """
 
 from __future__ import annotations
@@ -42,6 +49,7 @@ from scipy.special import expit
 
 from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism, TabulatedProfiles
 from mustdp.mechanisms.laws import dual
+from mustdp.mechanisms.stated import StatedGuarantee
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.convex import TangentTable, two_sided
@@ -69,6 +77,17 @@ class TwoCandidates(DiscreteOutcomes):
         score = self.epsilon * (places.astype(np.float64) - 0.5)
         score = np.clip(score, -_LARGEST_SCORE, _LARGEST_SCORE)
         return np.stack([expit(score), expit(-score)], axis=1)
+
+
+class TwoFlipped(TwoCandidates):
+    """Permute-and-flip with two candidates, one of which gains from every copy."""
+
+    def masses(self, places: IntArray) -> FloatArray:
+        """Of either candidate: the less useful one has half of what its coin shows."""
+        score = self.epsilon * (places.astype(np.float64) - 0.5)
+        rare = 0.5 * np.exp(-np.minimum(np.abs(score), _LARGEST_SCORE))
+        first = np.where(score > 0.0, 1.0 - rare, rare)
+        return np.stack([first, np.where(score > 0.0, rare, 1.0 - rare)], axis=1)
 
 
 class BoundedRangeProfiles(TabulatedProfiles):
@@ -130,14 +149,25 @@ class ExponentialMechanism(Mechanism):
         return {"mechanism": self.name, **asdict(self)}
 
 
+@dataclass(frozen=True)
+class PermuteAndFlip(StatedGuarantee):
+    """Permute-and-flip (see :func:`permute_and_flip`)."""
+
+    name: ClassVar[str] = "permute-and-flip"
+
+    def attained(self, shift: float | None) -> DiscreteOutcomes:
+        """Two candidates of which the other is better with and without the record."""
+        return TwoFlipped(self.mechanism_epsilon)
+
+
 def exponential_mechanism(epsilon: float) -> Mechanism:
     """One candidate, drawn by the exponential mechanism, or any mechanism of range ``epsilon``.
 
     A candidate of utility u is drawn with a chance proportional to e^{epsilon u / (2 D)}, where D
     bounds what one record changes in any utility. For utilities that one record changes by 0 to D,
     all in the same direction, it may be e^{epsilon u / D}. The largest utility after Gumbel noise
-    has the same law. Other ways to choose, such as Laplace noise or permute-and-flip, are not
-    covered: they need :func:`pure_dp`.
+    has the same law (report-noisy-max with Gumbel noise). Other ways to choose, such as Laplace
+    noise, are not covered: they need :func:`pure_dp`; :func:`permute_and_flip` has its own.
 
     D must hold for batches that differ in one entry: swapped for schemes of a fixed batch size,
     left out for Poisson sampling under add_remove.
@@ -174,3 +204,41 @@ def exponential_mechanism(epsilon: float) -> Mechanism:
     4.31
     """
     return ExponentialMechanism(epsilon)
+
+
+def permute_and_flip(epsilon: float) -> Mechanism:
+    """One candidate, drawn by permute-and-flip, or report-noisy-max with exponential noise.
+
+    Candidates are looked at in random order, and one of utility u is released with chance
+    e^{epsilon (u - max)/(2 D)}, where D bounds what one record changes in any utility, for batches
+    that differ in one entry (as for :func:`exponential_mechanism`). It is never less useful than
+    the exponential mechanism of the same epsilon, and composes worse: it has no bounded range.
+
+    Parameters
+    ----------
+    epsilon : float
+        The epsilon of one choice, from 1e-9 to 100.
+
+    Returns
+    -------
+    Mechanism
+        A plan of one release, to be subsampled and repeated.
+
+    Notes
+    -----
+    The upper bound is that of any mechanism with this epsilon; the lower one is attained by two
+    candidates, whose divergence at x is 1 - e^{(x - epsilon)/2} for the worst of them. The two do
+    not meet.
+
+    References
+    ----------
+    McKenna & Sheldon 2020, arXiv 2010.12603, Theorem 1; Ding et al. 2021, arXiv 2105.07260.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> chosen = md.account(md.repeat(100, md.permute_and_flip(0.1))).epsilon(delta=1e-5)
+    >>> print(f"{chosen.lower:.2f} {chosen.upper:.2f}")
+    4.19 4.31
+    """
+    return PermuteAndFlip(epsilon)

@@ -198,6 +198,10 @@ class IntegerNoise(Mechanism):
             return None
         return Fraction(self.sensitivity) / Fraction(self.law.scale)
 
+    @abstractmethod
+    def noise(self, count: int = 1, seed: int | None = None) -> IntArray:
+        """Draw noise of exactly the law that is charged; a ``seed`` is for experiments alone."""
+
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON."""
         return {"mechanism": self.name, **asdict(self)}  # type: ignore[call-overload]

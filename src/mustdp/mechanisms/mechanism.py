@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -106,6 +106,33 @@ class AdditiveNoise(Mechanism):
         """Those of the noise, moved by all copies."""
         distance = copies * checks.real("shift", shift, above=0)
         return self.noise.log_moments(orders[:, None], distance)
+
+    def repeated(self, count: int) -> Mechanism | None:
+        """Gaussian releases are one with less noise, exactly: their weighted sum tells all."""
+        return self._with_square(count * self._square) if self.proof is Proof.GAUSSIAN else None
+
+    def joined(self, other: Mechanism) -> Mechanism | None:
+        """The same for two that are described alike."""
+        if self.proof is not Proof.GAUSSIAN or type(other) is not type(self):
+            return None
+        alike = (self.shift is None) == (other.shift is None)
+        return self._with_square(self._square + other._square) if alike else None
+
+    @property
+    def _square(self) -> Fraction:
+        """The square of the shift, or of that of a contribution of norm C."""
+        size = Fraction(self.shift if self.shift is not None else float(self.noise_multiplier or 0))
+        return size * size if self.shift is not None else 1 / (size * size)
+
+    def _with_square(self, square: Fraction) -> Mechanism | None:
+        """The noise with this square, rounded to the side of less noise."""
+        size = math.sqrt(square) * (1.0 + 4e-16)
+        size = size if self.shift is not None else 1.0 / size
+        if not 2.0 * SMALLEST_NOISE <= size <= LARGEST_NOISE / 2.0:
+            return None
+        if self.shift is not None:
+            return replace(self, shift=size)
+        return replace(self, noise_multiplier=math.nextafter(size, 0.0))
 
     def largest_loss(self, moves: int) -> Fraction | None:
         """The shift, where the noise bounds the loss by the distance."""

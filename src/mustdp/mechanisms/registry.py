@@ -32,6 +32,8 @@ class Argument:
     most: float
     #: Whether it is an integer.
     whole: bool = False
+    #: Whether it is a list of such numbers.
+    several: bool = False
     #: Used where the argument is not given; None where it must be.
     default: float | None = None
     #: Whether a larger value is the more private one, which decides how it is rounded when shown.
@@ -66,7 +68,7 @@ class RegisteredMechanism:
     #: The argument that calibration looks for: the smallest value that meets a target.
     searched: str | None = None
     #: Arguments of a few instances, from little noise to much, for the conformance test.
-    examples: tuple[Mapping[str, float], ...] = ()
+    examples: tuple[Mapping[str, float | tuple[float, ...]], ...] = ()
 
     def build(self, **given: object) -> Mechanism:
         """The mechanism with these arguments, which its constructor checks."""
@@ -116,7 +118,7 @@ _STATED_EPSILON = Argument(
     "mechanism_epsilon",
     "E",
     "The epsilon of every release on its own (pure-dp, approximate-dp, randomized-response, "
-    "exponential-mechanism).",
+    "exponential-mechanism, permute-and-flip).",
     1e-9,
     100.0,
     parameter="epsilon",
@@ -235,13 +237,49 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
         ),
     ),
     RegisteredMechanism(
+        "permute-and-flip",
+        "mustdp.mechanisms.exponential_mechanism",
+        "one candidate by permute-and-flip (McKenna & Sheldon 2020)",
+        arguments=(_STATED_EPSILON,),
+        examples=({"mechanism_epsilon": 1.0}, {"mechanism_epsilon": 0.2}),
+    ),
+    RegisteredMechanism(
         "zcdp",
-        "mustdp.mechanisms.zcdp",
+        "mustdp.mechanisms.renyi",
         "any mechanism with this rho of zero-concentrated privacy; upper bounds alone",
         arguments=(
             Argument("rho", "R", "The rho of every release on its own (zcdp).", 1e-12, 1e4),
         ),
         examples=({"rho": 0.5}, {"rho": 0.01}),
+    ),
+    RegisteredMechanism(
+        "renyi",
+        "mustdp.mechanisms.renyi",
+        "any mechanism with these Renyi divergences; upper bounds alone (Mironov 2017)",
+        arguments=(
+            Argument(
+                "renyi_orders",
+                "A,...",
+                "Increasing orders above 1 at which --renyi-epsilons are stated (renyi).",
+                1.0,
+                1e6,
+                several=True,
+                parameter="orders",
+            ),
+            Argument(
+                "renyi_epsilons",
+                "E,...",
+                "The Renyi divergence of every release on its own, at each of the --renyi-orders.",
+                0.0,
+                1e6,
+                several=True,
+                parameter="epsilons",
+            ),
+        ),
+        examples=(
+            {"renyi_orders": (2.0, 4.0, 8.0, 32.0), "renyi_epsilons": (0.4, 0.8, 1.6, 6.4)},
+            {"renyi_orders": (1.5, 6.0, 60.0), "renyi_epsilons": (0.03, 0.1, 0.7)},
+        ),
     ),
 )
 BY_NAME = {one.name: one for one in MECHANISMS}

@@ -114,7 +114,7 @@ def _account(
     scheme: Sampling,
     noise_multiplier: float,
     steps: int,
-    composition: str = "auto",
+    composition: str = "quick",
     accuracy: float | None = None,
 ) -> Account:
     plan = steps_of(scheme, steps, gaussian(noise_multiplier=noise_multiplier))
@@ -201,7 +201,7 @@ def _epsilon(
     scheme: Sampling,
     noise_multiplier: float,
     question: ReportQuestion,
-    composition: str = "auto",
+    composition: str = "quick",
     *,
     steps: int,
     accuracy: float | None = None,
@@ -251,7 +251,7 @@ def same_work(row: ComparisonRow, question: ReportQuestion) -> SameWork | None:
     try:
         found = calibrate(
             wor(question.n, size), epsilon=target, delta=question.delta, steps=question.steps,
-            relation=question.relation, group=question.group,
+            relation=question.relation, group=question.group, composition="quick",
         )  # fmt: skip
     except NumericalFailure:
         return None
@@ -315,7 +315,7 @@ _LARGEST = 5_000_000
 def draw_time(scheme: Scheme) -> float:
     """Median seconds of one draw on this machine, after one that warms up; NaN if not timed.
 
-    What is drawn is thrown away, so a fixed seed does no harm here.
+    What is drawn is discarded, so a fixed seed does no harm here.
     """
     if scheme.expected_size > _LARGEST:
         return math.nan

@@ -51,7 +51,7 @@ from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.sampling.law import MultiplicityLaw
-from mustdp.sampling.schemes import Scheme
+from mustdp.sampling.schemes import Scheme, TruncatedPoisson
 
 # The profile of the symmetric pair, rounded up.
 
@@ -329,6 +329,9 @@ def paper_account(
 ) -> PaperAccount:
     """The answer to ``account(plan, method="paper")``; what the paper has not is refused."""
     used = relation_of(atoms(plan), relation)
+    for atom in atoms(plan):
+        if isinstance(atom, Subsample) and isinstance(atom.scheme, TruncatedPoisson):
+            raise NotCovered("the paper's composition has no Poisson sampling with a cap")
     if group > 1:
         raise NotCovered.refusing(
             "group", "must be 1 with {method} paper", group, mentions=("method",)

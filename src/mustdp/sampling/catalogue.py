@@ -36,7 +36,14 @@ SIZES = {
         Size("n", "-n", "INT", "Number of records in the data set."),
         Size("b", "-b", "INT", "Size of the first of two stages."),
         Size("m", "-m", "INT", "Size of the batch, copies counted."),
-        Size("rate", "--rate", "P", "Chance of each record (poisson), 0 to 1.", chance=True),
+        Size(
+            "rate",
+            "--rate",
+            "P",
+            "Chance of each record (poisson, truncated-poisson), 0 to 1.",
+            chance=True,
+        ),
+        Size("cap", "--cap", "INT", "The most records in a batch (truncated-poisson)."),
     )
 }
 
@@ -60,6 +67,8 @@ class RegisteredScheme:
     random_size: bool = False
     #: Sizes that may be left out of a description, beside the steps of an epoch that ends early.
     optional: tuple[str, ...] = ()
+    #: Whether n, b and m describe it, so that comparisons have a row for it.
+    compared: bool = True
     #: The public function, where it is not the name with underscores.
     function: str = ""
 
@@ -107,6 +116,14 @@ CATALOGUE = (
     RegisteredScheme(
         "must-oo", "MUSToo", _TWO, "b of n without, then m of those without", ("wor", "wor")
     ),
+    RegisteredScheme(
+        "truncated-poisson",
+        "truncated Poisson",
+        ("n", "rate", "cap"),
+        "Poisson, of which at most cap records are kept, at random; n is the most there can be",
+        random_size=True,
+        compared=False,
+    ),
 )
 #: Epochs: rules that share all records out over the batches of one pass.
 EPOCHS = {
@@ -131,6 +148,8 @@ EPOCH_NAMES = tuple(EPOCHS)
 BY_NAME = {one.name: one for one in CATALOGUE}
 BY_LABEL = {one.label: one for one in CATALOGUE}
 NAMES = tuple(BY_NAME)
+#: Those that n, b and m describe.
+COMPARED = tuple(one.name for one in CATALOGUE if one.compared)
 
 
 def name_of(stages: tuple[Kind, ...]) -> str:

@@ -35,7 +35,7 @@ class Epoch(ABC):
     bins : int
         Number of batches of a whole epoch.
     steps : int
-        Number of batches that are released: the first so many.
+        Number of batches that are released, from the first on.
     times : int
         Number of batches of a whole epoch that every record is in.
 
@@ -185,7 +185,7 @@ class RandomAllocation(Epoch):
     bins : int
         Number of batches of a whole epoch, from 1 to 2**31 - 1.
     steps : int, default=0
-        How many batches are released, the first so many; 0 means all of them.
+        How many batches are released, from the first on; 0 means all of them.
     times : int, default=1
         How many distinct batches every record is in, from 1 to ``bins``.
 
@@ -244,7 +244,7 @@ class Shuffle(Epoch):
     m : int
         Size of a batch, from 1 to n.
     steps : int, default=0
-        How many batches are released, the first so many; 0 means all of them.
+        How many batches are released, from the first on; 0 means all of them.
 
     Examples
     --------
@@ -286,7 +286,7 @@ Sampling: TypeAlias = Scheme | Epoch
 def random_allocation(n: int, bins: int, times: int = 1) -> RandomAllocation:
     """One epoch: every one of ``n`` records in exactly one of ``bins`` batches, independently.
 
-    With ``times``, in so many distinct ones, every set of them being equally likely.
+    With ``times``, in that many distinct ones, every set of them being equally likely.
 
     Parameters
     ----------

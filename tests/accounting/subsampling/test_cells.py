@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import cmath
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from mustdp.accounting.families import triples as cells_module
-from mustdp.accounting.families.triples import DiscTriples, LineTriples, PairFamily, triangle
+from mustdp.accounting.families.triples import (
+    Corner,
+    DiscTriples,
+    DistantTriples,
+    LineTriples,
+    PairFamily,
+    TripleCell,
+    triangle,
+)
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 from tests.accounting.subsampling.three_points import Outcomes, outcomes
@@ -44,20 +52,47 @@ def test_points_in_a_disc(seed: int) -> None:
     assert is_covered(family, outcomes(0.2, *random_points(seed, 1.5)))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_points_within_a_distance(seed: int) -> None:
+def within_a_distance(seed: int, shift: float) -> Outcomes:
+    """Three points of which the farthest two are ``shift`` apart."""
+    x, other, common = random_points(seed, shift)
+    scale = shift / max(abs(x - other), abs(x - common), abs(other - common))
+    return outcomes(0.2, scale * x, scale * other, scale * common)
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("parts", [4, 7])
+def test_points_within_a_distance(seed: int, parts: int) -> None:
     # Corners of an equilateral triangle do not fit into the disc.
-    x, other, common = random_points(seed, 1.5)
-    longest = max(abs(x - other), abs(x - common), abs(other - common))
-    scale = 1.5 / longest
-    seen = outcomes(0.2, scale * x, scale * other, scale * common)
-    assert is_covered(DiscTriples(0.2, 1.5, ball=False), seen)
+    assert is_covered(DistantTriples(0.2, 1.5, parts=parts), within_a_distance(seed, 1.5))
+
+
+def test_cells_that_are_split_cover_what_they_did() -> None:
+    @dataclass(frozen=True)
+    class Split(DistantTriples):
+        def cells(self) -> tuple[TripleCell, ...]:
+            halves = [half for cell in super().cells() for half in cell.split()]
+            return tuple(quarter for half in halves for quarter in half.split())
+
+    for seed in range(8):
+        assert is_covered(Split(0.2, 1.5), within_a_distance(seed, 1.5))
+
+
+def test_a_third_side_that_is_too_long_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The angle at x falls with the side opposite to it: its least length counts.
+    proper = DistantTriples._corner
+    seen = [within_a_distance(seed, 1.5) for seed in range(8)]
+
+    def wrong(self: DistantTriples, near: float, far: float, opposite: float) -> Corner:
+        return proper(self, near, far, min(1.0, opposite + 0.5))
+
+    monkeypatch.setattr(DistantTriples, "_corner", wrong)
+    assert not all(is_covered(DistantTriples(0.2, 1.5, parts=7), one) for one in seen)
 
 
 def test_an_equilateral_triangle_needs_the_wider_family() -> None:
     turn = cmath.rect(1.0, math.pi / 3.0)
     seen = outcomes(0.2, 0j, 1.5 + 0j, 1.5 * turn)
-    assert is_covered(DiscTriples(0.2, 1.5, ball=False), seen)
+    assert is_covered(DistantTriples(0.2, 1.5), seen)
     assert not is_covered(DiscTriples(0.2, 1.5, parts=12), seen)
 
 

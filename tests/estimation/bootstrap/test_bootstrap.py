@@ -247,7 +247,7 @@ def test_result_draws_itself() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"statistic": "mode"}, "statistic must"),
-    ({"statistic": []}, "statistic must"),
+    ({"statistic": []}, "statistics must"),
     ({"lower": 100, "upper": 0}, "lower must be below upper"),
     ({"lower": 5, "upper": 5}, "lower must be below upper"),
     ({"lower": math.nan}, "lower must"),

@@ -75,3 +75,92 @@ def test_plans_of_groups_are_plain_json(capsys: pytest.CaptureFixture[str]) -> N
     assert [row["standard_error"] is None for row in rows] == [False, False, True]
     shown = run("plan", *asked.split())
     assert "unknown" in shown.out
+
+
+# Survey designs, relative widths, several releases.
+
+
+DESIGNS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "weights": (
+        {"weights": (1.0, 4.0)},
+        {"weights": "weight", "largest_weight": 4.0},
+    ),
+    "strata": (
+        {"stratum_shares": {"a": 0.7, "b": 0.3}, "stratum_sizes": {"a": 0.5, "b": 0.5}},
+        {"strata": "stratum", "stratum_shares": {"a": 0.7, "b": 0.3}},
+    ),
+    "clusters": (
+        {"cluster_size": 4, "cluster_correlation": 0.25},
+        {"cluster": "home", "largest_cluster": 4},
+    ),
+    "missing": ({"missing_share": 0.3}, {"missing": "drop"}),
+}
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_designs_are_planned_as_they_are_released(design: str) -> None:
+    """Against a release on data that are as the plan takes them to be."""
+    n, rng = 8000, np.random.default_rng(3)
+    x = np.clip(rng.normal(0.5, 1 / 6, n), 0, 1)
+    home = np.arange(n) // 4
+    frame = pd.DataFrame(
+        {
+            "x": x,
+            "weight": rng.uniform(1, 4, n),
+            "stratum": np.where(np.arange(n) % 2, "a", "b"),
+            "home": home,
+        }
+    )
+    if design == "clusters":
+        frame["x"] = np.where(rng.random(n) < 0.5, x[home * 4], x)
+    if design == "missing":
+        frame.loc[rng.random(n) < 0.3, "x"] = np.nan
+    planned, given = DESIGNS[design]
+    limits: dict[str, Any] = {"lower": 0, "upper": 1, "noise_multiplier": 20.0, "delta": 1e-6}
+    [expected] = md.expected_widths(
+        "mean", n=n, columns="x", survey=md.types.PlannedSurvey(**planned), **limits
+    )
+    widths = []
+    for seed in range(5):
+        with pytest.warns(md.types.SeededRelease):
+            result = md.private_release(frame, "mean", columns=["x"], seed=seed, **limits, **given)
+        widths.append(result.estimates[0].width)
+    assert expected.width == pytest.approx(np.mean(widths), rel=0.1)
+
+
+def test_releases_that_share_a_budget() -> None:
+    limits: dict[str, Any] = {"n": 5000, "lower": 0, "upper": 1, "delta": 1e-6}
+    [one] = md.expected_widths("mean", noise_multiplier=5.0 * np.sqrt(12.0), **limits)
+    [twelve] = md.expected_widths("mean", noise_multiplier=5.0, releases=12, **limits)
+    assert twelve == one
+    # Twelve releases with that noise cost what one with a twelfth of its variance does.
+    several = md.account(md.repeat(12, md.gaussian(noise_multiplier=5.0 * np.sqrt(12.0))))
+    single = md.account(md.gaussian(noise_multiplier=5.0))
+    assert several.epsilon(delta=1e-6).upper == pytest.approx(
+        single.epsilon(delta=1e-6).upper, rel=1e-3
+    )
+
+
+def test_relative_widths() -> None:
+    limits: dict[str, Any] = {"n": 5000, "lower": 0, "upper": 10, "delta": 1e-6}
+    epsilon, [found] = md.smallest_epsilon(0.05, "mean", relative=True, **limits)
+    assert found.relative_width <= 0.05
+    assert found.width == pytest.approx(5.0 * found.relative_width, rel=0.01)
+    _, [narrower] = md.smallest_epsilon(0.04, "mean", relative=True, **limits)
+    assert narrower.relative_width <= 0.04
+    assert epsilon > 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"missing_share": 1.0},
+        {"cluster_size": 1},
+        {"cluster_correlation": -0.1},
+        {"weights": (2.0, 1.0)},
+        {"stratum_shares": {"a": 1.0}, "stratum_sizes": {"b": 1.0}},
+    ],
+)
+def test_surveys_that_cannot_be(given: dict[str, Any]) -> None:
+    with pytest.raises(md.InvalidParameter):
+        md.types.PlannedSurvey(**given)

@@ -175,7 +175,8 @@ def test_records_that_change_between_two_rounds_are_refused(
 
     class Shrinking:
         def __init__(self, *given: Any) -> None:
-            self._table, self._passes = open_table(*given), 0
+            self._table: Any = open_table(*given)
+            self._passes = 0
 
         def pieces(self) -> Iterator[Piece]:
             self._passes += 1

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mustdp.reporting.explorer import Explorer
-from tests.reporting.explorer.visiting import running
+from tests.reporting.explorer.visiting import Explorer, running
 
 
 @pytest.fixture(scope="session")

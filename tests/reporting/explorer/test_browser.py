@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 
-from mustdp.numerics.formatting import readable
-from mustdp.reporting.explorer import Explorer, in_browser
 from tests.cli.running import answer, runner
 from tests.reporting.explorer.driving import browser, missing
-from tests.reporting.explorer.visiting import SMALL, complete, running
-from tests.reporting.pages.looking import faults, look
+from tests.reporting.explorer.visiting import (
+    SMALL,
+    Explorer,
+    complete,
+    in_browser,
+    readable,
+    running,
+)
+from tests.reporting.pages.looking import faults, look, no_axe, violations
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
 
@@ -268,3 +273,12 @@ def test_a_server_that_stopped_is_said_and_answers_stay(window: Any, explorer: E
         lambda: "stopped" in told(window, "return document.getElementById('problem').textContent")
     )
     assert cells(window) == rows
+
+
+@pytest.mark.skipif(bool(no_axe()), reason=no_axe() or "axe-core is there")
+def test_the_explorer_is_accessible(window: Any, explorer: Explorer) -> None:
+    for dark in (False, True):
+        look(window, 1280, dark=dark)
+        opened(window, explorer)
+        assert violations(window) == []
+    look(window, 1280, dark=False)

@@ -12,8 +12,7 @@ from contextlib import ExitStack
 import pytest
 
 from mustdp.reporting import explorer as server
-from mustdp.reporting.explorer import Explorer
-from tests.reporting.explorer.visiting import get, running
+from tests.reporting.explorer.visiting import Explorer, get, running
 
 
 @pytest.fixture(scope="module")

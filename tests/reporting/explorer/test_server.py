@@ -11,10 +11,16 @@ import time
 import pytest
 
 import mustdp as md
-from mustdp.accounting.plan import steps_of
-from mustdp.numerics.formatting import readable
-from mustdp.reporting.explorer import Explorer
-from tests.reporting.explorer.visiting import SMALL, WHOLE, complete, get, running, state
+from tests.reporting.explorer.visiting import (
+    SMALL,
+    WHOLE,
+    Explorer,
+    complete,
+    get,
+    readable,
+    running,
+    state,
+)
 
 
 def test_it_listens_on_this_machine_only(explorer: Explorer) -> None:
@@ -153,7 +159,7 @@ def test_groups_and_whole_epochs_are_those_of_compare_and_risk(explorer: Explore
     risk = md.account(md.repeat(2, step), relation="add_remove", group=2).risk()
     assert found["words"] == list(risk.sentences())
     assert "a given group of 2 records" in found["words"][0]
-    begun = steps_of(md.random_allocation(12, 6), 2, md.gaussian(noise_multiplier=3.5))
+    begun = md.subsample(md.random_allocation(12, 6).first(2), md.gaussian(noise_multiplier=3.5))
     risk = md.account(begun, relation="add_remove", group=2).risk()
     assert found["rows"][-2][6] == readable(risk.advantage.upper, "up")
     table = list(csv.reader(io.StringIO(get(explorer, f"table.csv?{WHOLE}").content.decode())))

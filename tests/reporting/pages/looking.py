@@ -6,9 +6,14 @@ Contrast is that of WCAG 2.1, success criterion 1.4.3: at least 4.5 for text, wh
 from __future__ import annotations
 
 import time
+from importlib import resources
+from importlib.util import find_spec
 from typing import Any
 
-from mustdp.reporting.pages import Page, environment
+from mustdp.reporting.pages import Page, PageTable, environment
+from tests.reporting.explorer.driving import missing
+
+__all__ = ["Page", "PageTable", "faults", "look", "no_axe", "page_of", "until", "violations"]
 
 #: Every fault as words: sideways scrolling, text that is hard to read, boxes that hide something.
 _FAULTS = """
@@ -96,6 +101,24 @@ def faults(window: Any, seconds: float = 10.0) -> list[str]:
     while (found := window.execute_script(_FAULTS)) and time.monotonic() < end:
         time.sleep(0.2)
     return list(found)
+
+
+def no_axe() -> str:
+    """Why accessibility cannot be checked; empty if it can."""
+    return missing() or ("" if find_spec("axe_core_python") else "axe-core-python is not installed")
+
+
+def violations(window: Any) -> list[str]:
+    """What axe-core finds against WCAG 2.1, levels A and AA, on the page that is shown."""
+    script = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    window.execute_script(script)
+    found = window.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'];"
+        "axe.run({runOnly: tags, resultTypes: ['violations']}).then(found => done("
+        "found.violations.flatMap(one => one.nodes.map(node => `${one.id}: ${node.target}`))))"
+    )
+    return sorted(found)
 
 
 def page_of(template: str, **content: Any) -> str:

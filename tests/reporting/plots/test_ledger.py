@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.errors import InvalidParameter
-from mustdp.reporting.plots.drawing import figure_of
 
 
 def test_steps_lead_to_what_was_spent(tmp_path: Path) -> None:
     with md.Ledger.open(tmp_path / "office.ledger", epsilon=4, delta=1e-6) as opened:
-        with pytest.raises(InvalidParameter, match="nothing was charged"):
+        with pytest.raises(md.InvalidParameter, match="nothing was charged"):
             md.plot.ledger(opened)
         for label in ("first", "second"):
             opened.charge(md.laplace(shift=1.0), label=label)
-        ax = md.plot.ledger(opened)
+        ax: Any = md.plot.ledger(opened)
         step, limit = ax.lines
         assert np.asarray(step.get_ydata()).tolist() == [
             0.0,
@@ -30,9 +29,9 @@ def test_steps_lead_to_what_was_spent(tmp_path: Path) -> None:
         assert legend is not None
         told = " ".join(text.get_text() for text in legend.get_texts())
         assert f"left: {opened.left():.3g}" in told
-        figure_of(ax).savefig(tmp_path / "budget.svg")
+        ax.figure.savefig(tmp_path / "budget.svg")
 
 
 def test_only_a_ledger_in_a_file_has_a_limit() -> None:
-    with pytest.raises(InvalidParameter, match=r"Ledger\.open"):
+    with pytest.raises(md.InvalidParameter, match=r"Ledger\.open"):
         md.plot.ledger(md.Ledger())  # type: ignore[arg-type]

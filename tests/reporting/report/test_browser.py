@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.reporting.pages import Page, PageTable
 from tests.reporting.explorer.driving import browser, missing
-from tests.reporting.pages.looking import faults, look, page_of
+from tests.reporting.pages.looking import Page, PageTable, faults, look, no_axe, page_of, violations
 from tests.reporting.report.browsing import BROWSER, measured, picture_of
 from tests.reporting.report.questions import SAME_GUARANTEE, page
 
@@ -102,3 +101,18 @@ def test_both_themes(theme: str, bright: bool, tmp_path: Path) -> None:
     assert (ground.mean() > 0.5) == bright
     # Something is written on it, in the opposite brightness.
     assert (pixels.mean(axis=2).min() < 0.3) if bright else (pixels.mean(axis=2).max() > 0.7)
+
+
+@pytest.mark.skipif(bool(no_axe()), reason=no_axe() or "axe-core is there")
+def test_the_page_is_accessible_and_axe_would_notice(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text(page(SAME_GUARANTEE), encoding="utf-8")
+    (tmp_path / "faulty.html").write_text(
+        '<!DOCTYPE html><html><title>x</title><body><button></button><img src="data:,">',
+        encoding="utf-8",
+    )
+    with browser(tmp_path / "saved") as window:
+        window.get((tmp_path / "report.html").as_uri())
+        assert violations(window) == []
+        window.get((tmp_path / "faulty.html").as_uri())
+        rules = {one.partition(":")[0] for one in violations(window)}
+    assert rules >= {"button-name", "html-has-lang", "image-alt"}

@@ -14,7 +14,7 @@ import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.training.linear.models.TakenAsPublic")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.training.linear.descent.TakenAsPublic")
 X = np.random.default_rng(0).normal(size=(20, 3))
 Y = np.arange(20) % 2
 
@@ -28,7 +28,11 @@ PARAMETERS: list[tuple[dict[str, Any], str]] = [
     ({"scheme": 3}, "scheme must be one of .*3"),
     ({"scheme": "wor", "m": 21}, "m must be at most n = 20 .*21"),
     ({"scheme": "poisson", "m": 21, "relation": "replace_one"}, "m must be .* 20, got 21"),
-    ({"scheme": "poisson", "m": 2}, "scheme must be an object"),
+    ({"epochs": 2, "steps": 3}, "steps must be left out beside epochs=2"),
+    ({"epochs": 0}, "epochs must be"),
+    ({"l2": -1.0}, "l2 must be"),
+    ({"l2": float("nan")}, "l2 must be"),
+    ({"l2": 1.0, "learning_rate": 1.0}, "l2 times the learning rate must be below 1"),
     ({"scheme": "must-ow", "b": 30, "m": 5}, "b must be at most n = 20.*30"),
     ({"scheme": "must-oo", "b": 4, "m": 5}, "m must be at most b = 4.*5"),
     ({"scheme": "wor", "b": 3}, "b must not be given for wor.*3"),

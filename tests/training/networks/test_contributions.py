@@ -240,6 +240,24 @@ def test_users_in_the_budget_and_in_the_data() -> None:
     assert done.privacy == runs.budget(scheme=md.wor(30, 10)).spent()
 
 
+def test_a_budget_for_people_with_several_records() -> None:
+    scheme = md.poisson(60, 0.2)
+    terms: dict[str, Any] = {"steps": 6, "delta": 1e-3}
+    one, three = (
+        md.calibrated_budget(scheme, noise_multiplier=4.0, group=group, **terms) for group in (1, 3)
+    )
+    done = runs.trainer(budget=three).train()
+    expected = md.account(three.plan(), group=3).epsilon(1e-3)
+    assert done.privacy.epsilon == expected
+    assert done.privacy.group == done.privacy.as_dict()["group"] == 3
+    assert done.privacy.epsilon.upper > 2 * one.spent().epsilon.upper
+    met = md.calibrated_budget(scheme, epsilon=2.0, group=3, **terms)
+    assert 1.9 < met.spent().epsilon.upper <= 2.0
+    assert (
+        met.noise_multiplier > md.calibrated_budget(scheme, epsilon=2.0, **terms).noise_multiplier
+    )
+
+
 def parts(model: Any, whole: Any) -> list[Any]:
     """A gradient cut into those of the layers."""
     sizes = [sum(p.numel() for p in module.parameters(recurse=False)) for module in model.modules()]

@@ -240,3 +240,22 @@ def test_a_gradient_that_is_not_finite_ends_the_run_uncharged() -> None:
     if run.steps == 0:
         assert torch.equal(before, runs.weights(run.model))
     assert run.steps < 6
+
+
+def test_the_place_where_records_mix_is_named() -> None:
+    class Centred(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def __init__(self, first: bool) -> None:
+            super().__init__()
+            self.one, self.two, self.first = nn.Linear(6, 4), nn.Linear(4, 3), first
+
+        def forward(self, x: Any) -> Any:
+            hidden = self.one(x)
+            if self.first:
+                return self.two(hidden - hidden.mean(0))
+            found = self.two(hidden)
+            return found - found.mean(0)
+
+    with pytest.raises(NotCovered, match=r"no operation may mix records; .* before layer two"):
+        runs.trainer(Centred(first=True))
+    with pytest.raises(NotCovered, match=r"they mix after the last layer, or in the loss"):
+        runs.trainer(Centred(first=False))

@@ -66,7 +66,7 @@ _UP = 1.0 + 1e-12
 # cancellation.
 
 
-class Contrast(Protocol):
+class LikelihoodDifference(Protocol):
     """Option prices of D = X - (1 + x) X' in one order of the neighbours."""
 
     @property
@@ -203,7 +203,7 @@ def _turning(s: float, alpha: float, d: FloatArray) -> FloatArray:
 class WorstTerm:
     """D at one alpha = 1 + x: what every batch is replaced by."""
 
-    contrast: Contrast
+    contrast: LikelihoodDifference
     x: float
 
     @property
@@ -878,7 +878,7 @@ class ShuffledProfile:
 
     def __init__(
         self,
-        contrast: Contrast,
+        contrast: LikelihoodDifference,
         marks: Marks,
         bins: int,
         released: float,

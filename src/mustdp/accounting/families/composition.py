@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mustdp.accounting.atoms import AtomPairs, atom_pairs
+from mustdp.accounting.atoms import atom_pairs
 from mustdp.accounting.bounds import ONE_PAIR, Bounds, DeltaProfile, FamilyBounds
 from mustdp.accounting.certify import Computation, consistent
 from mustdp.accounting.families.recursion import (
@@ -26,6 +27,7 @@ from mustdp.accounting.families.recursion import (
 from mustdp.accounting.families.triples import (
     MOST_COPIES,
     DiscTriples,
+    DistantTriples,
     LineTriples,
     NestedCopies,
     PairFamily,
@@ -78,7 +80,7 @@ def family_of(
         chance = first.size / scheme.n
         if not gaussian or dimension == 1:
             return LineTriples(noise, chance, shift)
-        return DiscTriples(chance, shift, ball=adds_up)
+        return DiscTriples(chance, shift) if adds_up else DistantTriples(chance, shift)
     if not gaussian or not adds_up or any(stage.kind != "wr" for stage in stages[1:]):
         return None
     population = scheme.n if len(stages) == 1 else first.size
@@ -118,15 +120,17 @@ def _replaced_twice(
 # (docs/derivations/family.md).
 
 
-#: Work: grid points times members times steps; about a hundred million a second on one core.
+#: Work: grid points times members times steps; three hundred million a second on one core.
 DEFAULT_WORK = 6e8
 #: Share of delta that losses counted as infinite may take, here and in the profiles of blocks.
 _RARE, _BLOCK_RARE = 1e-4, 1e-4
+#: How much losses far below zero may be raised in the mean, over the variance of a step.
+_RAISED = 2e-4
 _OLD_FRACTION, _LOWER_FRACTION = 0.1, 0.06
 _FRACTIONS = (0.1, 0.15, 0.2, 0.3)
-_MOST_MEMBERS, _FEWEST_MEMBERS = 64, 16
-#: How much work buys one cell more of a family that is refined.
-_WORK_PER_CELL = 2e6
+_MOST_MEMBERS, _FEWEST_MEMBERS = 64, 12
+#: How much work buys one cell more of a family that is refined, and the most that are bought.
+_WORK_PER_CELL, _MORE_CELLS = 2e6, 300.0
 #: Points of a profile, for a quick answer and for one that takes its time, and where that begins.
 _POINTS, _THOROUGH = (72, 160), 3e8
 #: Values that are kept of all members together: rare losses that reach far make long transforms.
@@ -192,7 +196,7 @@ class _Plan:
         asks_epsilon = isinstance(question, EpsilonAt)
         self.delta = question.at if asks_epsilon else self.old
         self.epsilon = self.old if asks_epsilon else question.at
-        self._reaches: dict[int, float] = {}
+        self._reaches: dict[int, tuple[float, float]] = {}
         self._profile: DeltaProfile | None = None
         self.rare = _RARE * self.delta / self.steps
         tail = max(1e-30, 0.01 * self.rare)
@@ -204,7 +208,7 @@ class _Plan:
         """Both bounds within the stated work."""
         if not (0.0 < self.delta < 1.0 and self.epsilon < LARGEST_EPSILON):
             return FamilyBounds(0.0, self.old, "none", "single pair", 1, 1)
-        self._more_cells = work / _WORK_PER_CELL
+        self._more_cells = min(work / _WORK_PER_CELL, _MORE_CELLS)
         self._points = _POINTS[work >= _THOROUGH]
         if len(self.atoms) > 1:  # what is attained would belong to one order of the steps
             low, (upper, composition, block, members) = _UNKNOWN, self._by_kind(work)
@@ -332,24 +336,29 @@ class _Plan:
         self, which: int, fraction: float, top: float, deviation: float, slope: float
     ) -> LossWindow:
         d = self.survey.grid(fraction).spacing
-        reach = self._reach(self.pairs[which])
+        reach, down = self._reach(which)
         bottom = 2.2 * deviation + 16.0 * d
-        down = min(reach, 2.0 * deviation + 16.0 * d)
+        down = min(down, 2.0 * deviation) + 16.0 * d
         tilt = min(slope, 300.0 / max(top + down, bottom + reach))
         return LossWindow(
             d, -math.ceil(bottom / d), math.ceil(top / d) + 4, math.ceil(reach / d),
             math.ceil(down / d), tilt,
         )  # fmt: skip
 
-    def _reach(self, pair: AtomPairs) -> float:
-        """An epsilon beyond which losses are too rare to matter."""
-        if id(pair) in self._reaches:
-            return self._reaches[id(pair)]
-        looks = np.concatenate([[0.0], np.geomspace(1e-6, LARGEST_EPSILON, 1200)])
-        seen = np.maximum(*pair.dominating.values(looks))
-        small = np.flatnonzero(seen <= self.rare)
-        self._reaches[id(pair)] = float(looks[small[0]] if small.size else looks[-1])
-        return self._reaches[id(pair)]
+    def _reach(self, which: int) -> tuple[float, float]:
+        """Where losses of an atom end: above, too rare to matter; below, raised to that at no cost.
+
+        With h the profile, what is below -D is raised by e^-D h(D) at most in the mean.
+        """
+        if which not in self._reaches:
+            looks = np.concatenate([[0.0], np.geomspace(1e-6, LARGEST_EPSILON, 1200)])
+            seen = np.maximum(*self.pairs[which].dominating.values(looks))
+            raised = _RAISED * self.scouted[which].deviation ** 2
+            self._reaches[which] = (
+                _first(looks, seen <= self.rare),
+                _first(looks, np.exp(-looks) * seen <= raised),
+            )
+        return self._reaches[which]
 
     def _members(
         self,
@@ -366,6 +375,12 @@ class _Plan:
             low, window, near, deviation,
             points=self._points, more_cells=self._more_cells, most=most,
         )  # fmt: skip
+
+
+def _first(looks: FloatArray, small: NDArray[np.bool_]) -> float:
+    """The first look that is small, or the last of all."""
+    found = np.flatnonzero(small)
+    return float(looks[found[0]] if found.size else looks[-1])
 
 
 # What a family of pairs says on the way: at other numbers of steps, and at many epsilons.
@@ -427,9 +442,9 @@ def family_along(
 # refute one of the proofs or its arithmetic: then nothing is answered.
 
 
-#: What a plan may be composed with, and the work that its family may take: "auto" answers in about
-#: a second or three, "family" in up to twenty.
-_WORK = {"auto": 6e7, "pair": 0.0, "family": 1.2e9}
+#: What a plan may be composed with, and the work that its family may take: "auto" answers in up to
+#: three seconds, "quick" mostly in less than one, "family" in up to twenty.
+_WORK = {"auto": DEFAULT_WORK, "quick": 6e7, "pair": 0.0, "family": 3e9}
 COMPOSITIONS = tuple(_WORK)
 _NAMES = {"family": "exact-family", "family in blocks": "blocks"}
 #: Share of the work for what is only drawn: it is looser by a few thousandths at most.
@@ -450,13 +465,17 @@ class FamilyComposition:
     ) -> None:
         self._pair, self._relation, self._dimension = pair, pair.relation, dimension
         self._work = _WORK[composition]
-        thorough = composition == "family"
-        self._counted = _with_family(plan, pair.relation, thorough=thorough) if self._work else ()
-        self._found: dict[Question, FamilyBounds | None] = {}
+        # What is only drawn, or asked about at several places, takes less.
+        self._view_work = self._work
+        if composition != "family":
+            self._view_work = min(self._work, _WORK["quick"])
+        every = composition != "quick"
+        self._counted = _with_family(plan, pair.relation, every=every) if self._work else ()
+        self._found: dict[tuple[Question, float], FamilyBounds | None] = {}
 
     def tighten(self, bounds: Bounds, question: Question) -> tuple[Bounds, str]:
         """The tighter bounds, and how the upper one was composed."""
-        found = self._ask(question, bounds.upper)
+        found = self._ask(question, self._work, bounds.upper)
         if found is None:
             return bounds, ONE_PAIR
         lower, name = max(
@@ -485,7 +504,7 @@ class FamilyComposition:
         """
         found = np.ones(epsilon.size)
         for question in _LOOKS:
-            seen = self._ask(question)
+            seen = self._ask(question, self._view_work)
             if seen is not None and seen.profile is not None:
                 found = np.minimum(found, seen.profile(epsilon))
         return found
@@ -509,37 +528,39 @@ class FamilyComposition:
         ((atom, steps),) = self._counted
         return family_along(
             atom, steps, self._relation, delta=delta, counts=counts, epsilon=epsilon,
-            dimension=self._dimension, work=_SHARE_ALONG * self._work,
+            dimension=self._dimension, work=_SHARE_ALONG * self._view_work,
         )  # fmt: skip
 
-    def _ask(self, question: Question, upper: float | None = None) -> FamilyBounds | None:
-        if not self._counted:
+    def _ask(
+        self, question: Question, work: float, upper: float | None = None
+    ) -> FamilyBounds | None:
+        if not self._counted or not work:
             return None
-        if question not in self._found:
+        key = question, work
+        if key not in self._found:
             try:
-                self._found[question] = family_bounds(
+                self._found[key] = family_bounds(
                     self._counted, self._relation, question,
-                    dimension=self._dimension, work=self._work,
+                    dimension=self._dimension, work=work,
                     known=None if upper is None else (self._pair, upper),
                 )  # fmt: skip
             except Contradiction:
                 raise
             except NumericalFailure:  # the bounds of one pair stand by themselves
-                self._found[question] = None
-        return self._found[question]
+                self._found[key] = None
+        return self._found[key]
 
 
-def _with_family(plan: Plan, relation: Relation, *, thorough: bool) -> tuple[Counted, ...]:
+def _with_family(plan: Plan, relation: Relation, *, every: bool) -> tuple[Counted, ...]:
     """The atoms of a plan with their counts; none if one pair per step is all there is.
 
-    Unless ``thorough``, a family that costs much and gains little is no reason to begin.
+    Unless ``every`` family counts, one that costs much and gains little is no reason to begin.
     """
     counted = tuple(atoms(plan).items())
     families = (
         family_of(atom, relation, tail=_COARSEST_TAIL) for atom, count in counted if count > 1
     )
     repeated = any(
-        found is not None and (thorough or not isinstance(found, ReplacedTwice))
-        for found in families
+        found is not None and (every or not isinstance(found, ReplacedTwice)) for found in families
     )
     return counted if repeated and len(counted) <= _MOST_KINDS else ()

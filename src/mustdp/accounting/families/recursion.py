@@ -57,7 +57,7 @@ STEEPEST = 600.0
 #: Chernoff's bound is kept at these multiples of the tilt, so that it falls beyond the window.
 _LADDER = np.array([1.0, 1.1, 1.25, 1.45, 1.7])
 #: Values worked on at once, so that they stay in the processor's cache.
-_AT_ONCE = 65_536
+_AT_ONCE = 131_072
 
 
 @dataclass(frozen=True)
@@ -342,8 +342,11 @@ def block_loss(spacing: float, values: FloatArray) -> DiscreteLoss:
 # few dozen *tests* (a function g that occurs on the way, and a point e) by a product with fixed
 # weights. Its excess over the two attained ends of the family, in units of what one step gains,
 # says how much it would loosen the bound. Cells that exceed are split; then cells are joined, by
-# the pointwise maximum of their profiles, as long as the maximum of all excesses grows by no more
-# than a tolerance.
+# the pointwise maximum of their profiles, so that the largest excess grows least, on average.
+
+
+#: How often all cells are looked at for a better group.
+_SWEEPS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,6 +377,10 @@ class Tests:
         """g after one step with each of the profiles (rows: both directions in one)."""
         # Small products many times over: threads of a linear algebra library would only wait.
         return np.asarray(self.start + np.einsum("ij,jk->ik", profiles, self._weights))
+
+    def scale(self, base: FloatArray) -> FloatArray:
+        """What may be exceeded at every test where a step gains ``base``."""
+        return np.asarray(np.maximum(base - self.start, 1e-300) * self.allowed)
 
     @cached_property
     def _weights(self) -> FloatArray:
@@ -431,70 +438,115 @@ class Cover:
         known = self._known
         return np.stack([np.concatenate([known[one], known[other]]) for one, other in corners])
 
-    def refined(self, ends: Sequence[TripleCell], tests: Tests, most: int) -> FloatArray:
-        """Profiles of a cover whose cells were split while they exceed, up to ``most`` cells."""
-        base = tests.after(self.profiles(ends)).max(axis=0)
-        gain = np.maximum(base - tests.start, 1e-300)
+    def refined(self, tests: Tests, most: int) -> tuple[FloatArray, FloatArray]:
+        """Profiles of a cover whose cells were split while they exceed, up to ``most`` cells.
+
+        They are judged by what they exceed: the most that single members gain, as far as is known.
+        """
+        base = tests.after(self.profiles(self.family.ends())).max(axis=0)
         cells = list(self.family.cells())
         rows = self.profiles(cells)
-        excess = (tests.after(rows) - base) / gain
+        after = tests.after(rows)
         while len(cells) < most:
-            harm = np.max(excess / tests.allowed, axis=1)
+            harm = np.max((after - base) / tests.scale(base), axis=1)
             worst = np.argsort(-harm)
             chosen = [int(i) for i in worst[: max(1, len(cells) // 8)] if harm[i] > 1.0]
             if not chosen:
                 break
+            inside = tests.after(self.profiles([cells[i].middle for i in chosen]))
+            base = np.maximum(base, inside.max(axis=0))
             children = [child for i in chosen for child in cells[i].split()]
             kept = np.setdiff1d(np.arange(len(cells)), chosen)
             new = self.profiles(children)
             cells = [cells[i] for i in kept] + children
             rows = np.concatenate([rows[kept], new])
-            excess = np.concatenate([excess[kept], (tests.after(new) - base) / gain])
-        return rows
+            after = np.concatenate([after[kept], tests.after(new)])
+        return rows, base
 
     def joined(
-        self, ends: Sequence[TripleCell], tests: Tests, rows: FloatArray, most: int, slack: float
-    ) -> FloatArray:
-        """Join the two groups that cost least, until ``most`` are left and joining costs too much.
+        self, tests: Tests, rows: FloatArray, base: FloatArray, weight: FloatArray, most: int,
+        slack: float,
+    ) -> FloatArray:  # fmt: skip
+        """Groups of cells, each with the largest of its profiles: no cell is above its own group.
 
-        What a group costs is its largest excess over what the separate cells exceed, in units of
-        what is allowed; ``slack`` of that may be spent however few groups there are.
+        The two groups that cost least are joined, until ``most`` are left and joining costs more
+        than ``slack``; then cells change groups as long as that helps. What a grouping costs is by
+        how much its best group exceeds at the tests, in units of what a step gains, on average.
         """
-        base = tests.after(self.profiles(ends)).max(axis=0)
-        gain = np.maximum(base - tests.start, 1e-300)
-        excess = (tests.after(rows) - base) / gain
-        limit = np.maximum(excess.max(axis=0), 0.0)
-        groups = [rows[i] for i in range(rows.shape[0])]
-        cost = np.full((len(groups), len(groups)), np.inf)
+        weight = weight / np.maximum(base - tests.start, 1e-300)
+        owner = np.arange(rows.shape[0])
+        groups = rows.copy()
+        reached = np.maximum(tests.after(rows).max(axis=0), base)
+        cost = np.full((owner.size, owner.size), np.inf)
 
         def costs(i: int, others: FloatArray) -> FloatArray:
-            merged = np.maximum(others, groups[i])
-            over = (tests.after(merged) - base) / gain - limit
-            return np.asarray(np.max(over / tests.allowed, axis=1))
+            over = np.maximum(tests.after(np.maximum(others, groups[i])) - reached, 0.0)
+            return np.asarray(np.einsum("ij,j->i", over, weight))
 
-        for i in range(1, len(groups)):
+        for i in range(1, owner.size):
             cost[i, :i] = costs(i, rows[:i])
-        alive = np.ones(len(groups), dtype=np.bool_)
+        alive = np.ones(owner.size, dtype=np.bool_)
         while int(alive.sum()) > 1:
-            i, j = divmod(int(np.argmin(cost)), len(groups))
+            i, j = divmod(int(np.argmin(cost)), owner.size)
             if not (cost[i, j] <= slack or int(alive.sum()) > most):
                 break
             groups[i] = np.maximum(groups[i], groups[j])
+            reached = np.maximum(reached, tests.after(groups[i : i + 1])[0])
+            owner[owner == j] = i
             alive[j] = False
             cost[j, :] = cost[:, j] = np.inf
-            others = np.flatnonzero(alive & (np.arange(len(groups)) != i))
+            others = np.flatnonzero(alive & (np.arange(owner.size) != i))
             if not others.size:
                 break
-            fresh = costs(i, np.stack([groups[o] for o in others]))
+            fresh = costs(i, groups[others])
             low, high = others < i, others > i
             cost[i, others[low]] = fresh[low]
             cost[others[high], i] = fresh[high]
-        return np.stack([groups[i] for i in np.flatnonzero(alive)])
+        owner = _regrouped(tests, rows, np.searchsorted(np.flatnonzero(alive), owner), weight)
+        return np.stack([rows[owner == group].max(axis=0) for group in np.unique(owner)])
 
     def losses(self, profiles: FloatArray) -> list[DiscreteLoss]:
         """The discrete losses through the dots of every row."""
         n = self.points.size
         return [connect_values(self.spacing, self.points, row[:n], row[n:]) for row in profiles]
+
+
+def _regrouped(
+    tests: Tests, rows: FloatArray, owner: NDArray[np.intp], weight: FloatArray
+) -> NDArray[np.intp]:
+    """Move single cells to other groups while the largest values at the tests fall on average."""
+    owner, count = owner.copy(), int(owner.max()) + 1
+    if count < 2:
+        return owner
+    groups = np.stack([rows[owner == group].max(axis=0) for group in range(count)])
+    after = tests.after(groups)
+    spent = float(after.max(axis=0) @ weight)
+    for _ in range(_SWEEPS):
+        moved = False
+        for cell in range(owner.size):
+            own = int(owner[cell])
+            rest = owner == own
+            rest[cell] = False
+            without = rows[rest].max(axis=0, initial=0.0)
+            if np.all(without >= rows[cell]):  # the others of its group need as much
+                continue
+            trial = np.maximum(groups, rows[cell])
+            trial[own] = without
+            there, kept = tests.after(trial), after.copy()
+            kept[own] = there[own]
+            second, best = np.partition(kept, -2, axis=0)[-2:]
+            others = np.where(kept.argmax(axis=0) == np.arange(count)[:, None], second, best)
+            found = np.einsum("ij,j->i", np.maximum(others, there), weight)
+            found[own] = spent
+            target = int(np.argmin(found))
+            if found[target] < spent * (1.0 - 1e-9):
+                owner[cell] = target
+                groups[own], groups[target] = trial[own], trial[target]
+                after[own], after[target] = there[own], there[target]
+                spent, moved = float(after.max(axis=0) @ weight), True
+        if not moved:
+            break
+    return owner
 
 
 # Where to evaluate the profiles of a family: where chords between the points would cost most.
@@ -713,6 +765,8 @@ def _slope(recursion: Recursion, epsilon: float) -> float:
 
 #: Excess of a cell over the attained ends, in units of one step's gain, that is not worth refining.
 _TOLERANCE = 0.002
+#: Excess on average that may be spent on having fewer members.
+_SLACK = 1e-4
 #: How far from the path cells are judged, in its deviations there.
 _ASIDE = np.linspace(-2.5, 2.5, 9)
 #: Cells that are looked at in any case.
@@ -744,14 +798,18 @@ def chosen_members(
             return [connect(pair, window.spacing, places)]
         cover = Cover(family, window.spacing, places)
         return cover.losses(cover.profiles(family.cells()))
-    judged, allowed = [], []
-    for share in low.marks:
+    judged, allowed, weight = [], [], []
+    marks = np.array(low.marks)
+    ends = np.concatenate([[0.0], 0.5 * (marks[1:] + marks[:-1]), [1.0]])
+    for share, lasts in zip(low.marks, np.diff(ends), strict=True):
         width = deviation * math.sqrt(share * (1.0 - share) + 0.02)
         judged.append(near * share + _ASIDE * width)
         allowed.append(_TOLERANCE * np.exp(np.square(_ASIDE) / 4.0))
+        weight.append(lasts * np.exp(-0.5 * np.square(_ASIDE)))
+    often = np.concatenate(weight) / np.sum(weight)
     tests_at = partial(make_tests, low.snapshots, judged, allowed, window.spacing)
     places = placed_points(pair, window.spacing, window.up, points, tests_at)
     cover, tests = Cover(family, window.spacing, places), tests_at(places)
     most_cells = int(_FEWEST_CELLS + more_cells / family.cell_cost)
-    rows = cover.refined(family.ends(), tests, min(family.most_cells, most_cells))
-    return cover.losses(cover.joined(family.ends(), tests, rows, most, 0.1))
+    rows, base = cover.refined(tests, min(family.most_cells, most_cells))
+    return cover.losses(cover.joined(tests, rows, base, often, most, _SLACK))

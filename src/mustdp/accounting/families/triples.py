@@ -285,6 +285,12 @@ class TripleCell:
     ranges: tuple[tuple[float, float], ...]
     kind: str = ""
 
+    @property
+    def middle(self) -> TripleCell:
+        """A cell without extent inside."""
+        halves = [0.5 * (low + high) for low, high in self.ranges]
+        return TripleCell(tuple((half, half) for half in halves), self.kind)
+
     def split(self) -> tuple[TripleCell, TripleCell]:
         """Halve the longest side."""
         axis = max(range(len(self.ranges)), key=lambda i: self.ranges[i][1] - self.ranges[i][0])
@@ -344,9 +350,12 @@ class Triangle:
 
 
 def triangle(
-    shift: float, omega: tuple[float, float], share: tuple[float, float], *, ball: bool = True,
+    shift: float,
+    omega: tuple[float, float],
+    share: tuple[float, float],
+    *,
     one_of_two: bool = False,
-) -> Triangle:  # fmt: skip
+) -> Triangle:
     """Upper ends of u, v, w, cos A and cos B for omega and f = b/omega in the given ranges.
 
     Two triangles over the same x and x' share w = s sin omega, so none may grow it: one that is
@@ -355,17 +364,10 @@ def triangle(
     """
     a1, a2 = (1.0 - share[1]) * omega[0], min((1.0 - share[0]) * omega[1], _RIGHT)
     b1, b2 = share[0] * omega[0], min(share[1] * omega[1], _RIGHT)
-    longest = 1.0
-    if not ball:  # at least this, everywhere in the cell
-        longest = max(math.cos(a2), math.cos(b2), math.sin(omega[0])) / _UP
-
-    def length(part: float) -> float:
-        return shift * _raised(part / longest)
-
     return Triangle(
-        length(math.cos(b1)),
-        length(math.cos(a1)),
-        length(math.sin(min(omega[1], _RIGHT))),
+        shift * _raised(math.cos(b1)),
+        shift * _raised(math.cos(a1)),
+        shift * _raised(math.sin(min(omega[1], _RIGHT))),
         1.0 if one_of_two and share[0] <= 0.0 else _raised(math.sin(a2)),
         1.0 if one_of_two and share[1] >= 1.0 else _raised(math.sin(b2)),
     )
@@ -396,15 +398,12 @@ def _ranges(ends: FloatArray) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class DiscTriples:
-    """Draws without replacement and Gaussian noise in any dimension.
-
-    ``ball`` says that contributions lie in a ball of diameter ``shift``, as in a sum; otherwise
-    only any two of them are within ``shift`` of each other.
+    """Draws without replacement and Gaussian noise in any dimension; the three points lie in a ball
+    of diameter ``shift``, as contributions to a sum do.
     """
 
     chance: float
     shift: float
-    ball: bool = True
     parts: int = 6
     most_cells: int = 240
     cell_cost: float = 1.0
@@ -420,7 +419,7 @@ class DiscTriples:
     def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
         """(u, w, cos A) and (v, w, cos B)."""
         omega, share = cell.ranges
-        t = triangle(self.shift, omega, share, ball=self.ball)
+        t = triangle(self.shift, omega, share)
         return Corner((t.u, t.w), (t.cos_x,)), Corner((t.v, t.w), (t.cos_other,))
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
@@ -432,6 +431,45 @@ class DiscTriples:
     def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
         """One by one."""
         return np.array([self.profile(corner, epsilon) for corner in corners])
+
+
+@dataclass(frozen=True)
+class DistantTriples(DiscTriples):
+    """The same where only any two of the points are within ``shift`` of each other.
+
+    Acute or right triangles whose longest side is s are enough. ``kind`` says which side that is; a
+    cell is a box of the other two, over s.
+    """
+
+    parts: int = 4
+
+    def cells(self) -> tuple[TripleCell, ...]:
+        """Boxes of two sides that some right or acute triangle has."""
+        steps = np.linspace(0.0, 1.0, self.parts + 1)
+        sides = _ranges(np.sin(_RIGHT * steps))
+        boxes = [box for box in product(sides, sides) if math.hypot(box[0][1], box[1][1]) >= 1.0]
+        return tuple(TripleCell(box, kind) for kind in ("uv", "vw", "uw") for box in boxes)
+
+    def ends(self) -> tuple[TripleCell, TripleCell]:
+        """y in the place of x', or of x."""
+        none, all_ = (0.0, 0.0), (1.0, 1.0)
+        return TripleCell((all_, none), "uv"), TripleCell((none, all_), "uv")
+
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
+        """The largest u, w and inner product at x; and v, w and inner product at x'."""
+        sides = dict.fromkeys("uvw", (1.0, 1.0)) | dict(zip(cell.kind, cell.ranges, strict=True))
+        (u1, u2), (v1, v2), (_, w2) = sides["u"], sides["v"], sides["w"]
+        return self._corner(u2, w2, v1), self._corner(v2, w2, u1)
+
+    def _corner(self, near: float, far: float, opposite: float) -> Corner:
+        """Two sides at most this long, and the third at least: one more than a right angle sees."""
+        near, far = _raised(near), _raised(far)
+        shorter = min(near, far)
+        opposite = max(opposite, math.sqrt(max(0.0, 1.0 - shorter * shorter))) / _UP
+        # Of the largest inner product; at fixed lengths and a larger one the value is larger.
+        inner = near * near + far * far - opposite * opposite + 16.0 * ROUNDOFF
+        cosine = 1.0 if inner >= 2.0 * near * far else _raised(inner / (2.0 * near * far))
+        return Corner((self.shift * near, self.shift * far), (max(cosine, 0.0),))
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,13 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mustdp.errors import NotCovered
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw
-from mustdp.sampling.schemes import Scheme
+from mustdp.sampling.schemes import Scheme, TruncatedPoisson
 
 Kind = Literal["strong", "weak-1", "weak-2", "dilution"]
 
@@ -168,6 +169,10 @@ def amplified_epsilon(epsilon: ArrayLike, eta: float) -> FloatArray:
     >>> amplified_epsilon([0.5, 1000.0], 0.4)
     array([2.30705693e-01, 9.99083709e+02])
     """
+    if isinstance(scheme, TruncatedPoisson):
+        raise NotCovered(
+            "the theorem of the paper has no Poisson sampling with a cap: see one_step"
+        )
     eps = checks.reals("epsilon", epsilon, at_least=0)
     eta = checks.real("eta", eta, at_least=0, at_most=1)
     small = np.minimum(eps, 1.0)
@@ -270,6 +275,10 @@ def amplify(scheme: Scheme, mechanism: Mechanism, epsilon: ArrayLike) -> Amplifi
     >>> round(row.epsilon_prime, 3), round(row.delta_prime, 3), row.kind
     (0.164, 0.003, 'weak-1')
     """
+    if isinstance(scheme, TruncatedPoisson):
+        raise NotCovered(
+            "the theorem of the paper has no Poisson sampling with a cap: see one_step"
+        )
     eps = checks.reals("epsilon", epsilon, at_least=0)
     relation = default_relation(scheme)
     shift = shift_of(mechanism, scheme, relation)

@@ -36,7 +36,7 @@ from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.schemes import Multistage, Poisson, Scheme
+from mustdp.sampling.schemes import Multistage, Poisson, Scheme, TruncatedPoisson
 
 # Add/remove neighbours of a fixed-size scheme, one direction at a time.
 #
@@ -290,7 +290,7 @@ def one_step(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
 
     Returns
     -------
@@ -346,6 +346,8 @@ def upper_bound(
     ``inside`` is what :func:`staged_inside` made of the stages within the first, if it is known.
     """
     used = Relation.read(relation)
+    if isinstance(scheme, TruncatedPoisson):
+        return _truncated(scheme, mechanism, epsilon, used, direction, group)
     profiles = mechanism.profiles(shift_of(mechanism, scheme, used))
     if used == Relation.REPLACE_ONE:
         if isinstance(scheme, Poisson):
@@ -421,6 +423,44 @@ def _outermost(
     return stage_law(scheme.reduced[0], scheme.n, group, TAIL), inside
 
 
+def _truncated(
+    scheme: TruncatedPoisson,
+    mechanism: Mechanism,
+    epsilon: FloatArray,
+    relation: Relation,
+    direction: Direction,
+    group: int,
+) -> FloatArray:
+    """Poisson sampling with a cap, given how many of the other records are drawn.
+
+    While all fit, this is Poisson sampling. Else records that are drawn take the places of others,
+    which counts as swapping them (docs/derivations/one-step.md).
+    """
+    if not mechanism.covers_left_out:
+        raise NotCovered(
+            f"a {mechanism.name} profile does not say both what swapping a record and what leaving "
+            "it out does, which truncated Poisson sampling needs; use another scheme"
+        )
+    full, poisson = scheme.overflow(group), scheme.poisson
+    fits = upper_bound(
+        poisson, mechanism, epsilon, relation=relation, direction=direction, group=group
+    )
+    if full == 0.0:
+        return fits
+    law, swapped = poisson.law(group, TAIL), mechanism.profiles(mechanism.shift_for(2.0))
+    if relation == Relation.REPLACE_ONE:
+        crowded = certificate(law, swapped, epsilon)[0]
+    else:
+        parts = []
+        if direction != "add":
+            parts.append(remove_direction(law, swapped, epsilon))
+        if direction != "remove":
+            parts.append(add_direction(law, swapped, epsilon))
+        crowded = np.max(np.stack(parts), axis=0)
+    mixed = fits + full * np.maximum(crowded - fits, 0.0)
+    return np.minimum(mixed * (1.0 + 4.0 * ROUNDOFF), 1.0)
+
+
 def _poisson_replace(
     scheme: Poisson,
     mechanism: Mechanism,
@@ -451,7 +491,7 @@ def _moves_wholly(scheme: Scheme, mechanism: Mechanism, relation: Relation) -> b
 
     In a ball its place must be filled for that, or be empty and the shift that of one record.
     """
-    filled = not isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
+    filled = not scheme.leaves_empty or relation == Relation.ADD_REMOVE
     return filled or not mechanism.in_a_ball
 
 
@@ -463,6 +503,8 @@ def _one_slope(
     scheme: Scheme, profiles: GroupProfiles, relation: Relation, group: int, epsilon: FloatArray
 ) -> FloatArray | None:
     """The paper's bound where it is valid: its own relation, for groups too."""
+    if isinstance(scheme, TruncatedPoisson):
+        return None
     if isinstance(scheme, Poisson) != (relation == Relation.ADD_REMOVE):
         return None
     return one_slope_bound(scheme.law(group), profiles, epsilon)
@@ -548,3 +590,17 @@ class ReusedProfile:
     def __call__(self, epsilon: FloatArray) -> FloatArray:
         """The profile at many epsilons."""
         return certificate(self.law, self.inside, epsilon)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ReusedDirection:
+    """The same under add_remove, where the place of a record stays empty: one of two directions."""
+
+    law: MultiplicityLaw
+    inside: GroupProfiles
+    remove: bool
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        bound = remove_direction if self.remove else add_direction
+        return bound(self.law, self.inside, epsilon)

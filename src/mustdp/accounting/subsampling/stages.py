@@ -17,7 +17,7 @@ from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import WorkEstimate, check_cost
 from mustdp.numerics.convex import TangentTable, chord, increasing_root, two_sided
 from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
-from mustdp.sampling.schemes import Multistage
+from mustdp.sampling.schemes import Multistage, Poisson
 
 # The mixed-slope certificate: one stage of subsampling around any group profiles.
 #
@@ -330,8 +330,10 @@ class StagedProfiles(TabulatedProfiles):
 
     def one(self, group: int, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Certified profile of one group size at epsilon >= 0, and minus its slope in alpha."""
-        law = stage_law(self.stage, self.population, group, self._tail)
-        return certificate(law, self.inner, epsilon)
+        return certificate(self._law(group), self.inner, epsilon)
+
+    def _law(self, group: int) -> MultiplicityLaw:
+        return stage_law(self.stage, self.population, group, self._tail)
 
     def delta(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
         """Certified values, column by column."""
@@ -356,6 +358,21 @@ class StagedProfiles(TabulatedProfiles):
     def _table(self, group: int) -> TangentTable:
         epsilon = self.end(group) * np.linspace(0.0, 1.0, _STEERING_POINTS) ** 1.5
         return two_sided(epsilon, *self.one(group, epsilon))
+
+
+class ThinnedProfiles(StagedProfiles):
+    """The same where every entry is kept with the same chance: Poisson sampling inside a stage.
+
+    Whichever entries are kept, they are kept on both sides; j that are kept and i of the others'
+    differ in j entries, swapped or left out (docs/derivations/one-step.md).
+    """
+
+    def __init__(self, scheme: Poisson, inner: GroupProfiles, reach: float) -> None:
+        super().__init__(Stage("wor", scheme.n), scheme.n, inner, reach)
+        self._scheme = scheme
+
+    def _law(self, group: int) -> MultiplicityLaw:
+        return self._scheme.law(group, self._tail)
 
 
 class ChordProfiles(GroupProfiles):

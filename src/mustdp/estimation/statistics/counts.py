@@ -40,6 +40,7 @@ from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
     StatisticRequest,
+    domain_interval,
     read_number,
     register,
     unknown_statistic,
@@ -211,11 +212,17 @@ class CellCounts(BoundedSum):
         count = len(self.rule.labels)
         places = slots * count + self.rule.places(values)
         counts = np.bincount(places, minlength=self.schema.slots * count)
-        found: FloatArray = counts.reshape(self.schema.slots, count).astype(np.float64)
+        return self.from_counts(
+            counts.reshape(self.schema.slots, count).astype(np.float64), per_step
+        )
+
+    def from_counts(self, counts: FloatArray, per_step: float) -> FloatArray:
+        """The sums of records that count once, from their numbers (slots, cells)."""
+        found = counts
         if self._halved:
             found = (found[:, :1] - found[:, 1:]) * 0.5
-        found *= 2.0 * np.trunc(0.5 * per_step) if self._halved else np.trunc(per_step)
-        return found
+        step = 2.0 * np.trunc(0.5 * per_step) if self._halved else np.trunc(per_step)
+        return np.asarray(found * step)
 
     def natural(self, vectors: FloatArray) -> FloatArray:
         """All records, and those of every cell."""
@@ -236,7 +243,11 @@ class CellCounts(BoundedSum):
         count = len(self.rule.labels)
         both = np.ones(count) if self.schema.counted else np.zeros(count)
         total = both.sum(keepdims=True)
-        return NoiseCovariance(np.append(total, both), np.append(total, np.ones(count)))
+        whole = None
+        if count <= 2:
+            whole = np.eye(count + 1)
+            whole[0], whole[:, 0] = np.append(total, both), np.append(total, both)
+        return NoiseCovariance(np.append(total, both), np.append(total, np.ones(count)), whole)
 
 
 @dataclass(frozen=True)
@@ -345,10 +356,12 @@ class Count(Statistic):
     for_bootstrap = False
     numeric = False
     is_total = True
+    in_domains = True
 
     def requests(self, schema: PublicSchema) -> Iterator[StatisticRequest]:
         """One number, or one for each column where values may be missing."""
         columns = self.positions([column.name for column in schema.columns])
+        self.check_domains(schema)
         self.check_survey(schema)
         if (self.columns is None and not schema.dropped) or not columns:
             yield ReleasedCount(schema, ())
@@ -357,7 +370,7 @@ class Count(Statistic):
 
     def check_survey(self, schema: PublicSchema) -> None:
         """Strata have public sizes."""
-        if schema.shares:
+        if schema.shares and not schema.domains:
             reason = "must not be count with strata, whose numbers in the population are public"
             raise InvalidParameter.refusing("statistic", reason, repr(self.written))
         super().check_survey(schema)
@@ -390,9 +403,27 @@ class ReleasedCount(StatisticRequest):
         yield "", Interval(n, 0.0, (n, n))
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
-        """The first natural sum of any part."""
+        """The first natural sum of any part; of all records, the public number."""
+        grouping = self.schema.grouping
+        if self.schema.known_total and grouping is not None and not grouping.keys[at.slot]:
+            yield from self.read_public()
+            return
         effect = Spread(0.0 if self._at_hand else 1.0, 0.0)
         yield "", number_of_records(at, 0, effect)
+
+    def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
+        """The public number in the population."""
+        n = self.schema.population
+        yield "", Interval(n, 0.0, (n, n))
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """The number in the population."""
+        here = np.zeros(inside[0].first.sums.shape[1])
+        here[0] = 1.0
+        found = domain_interval(inside, strata, here, here, ratio=False, support=(0.0, 1.0))
+        yield "", found.scaled(self.schema.population)
 
     @property
     def _at_hand(self) -> bool:
@@ -488,6 +519,13 @@ class ReleasedShare(InCells):
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """By Wilson and Fieller."""
         yield "", share_of_records(at, 1)
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """A mean of yes and no."""
+        yes = np.array([0.0, 1.0, 0.0])
+        yield "", domain_interval(inside, strata, yes, yes, ratio=True, support=(0.0, 1.0))
 
     def describe(self, cell: str) -> str:
         """Which share."""
@@ -590,6 +628,8 @@ def number_of_records(at: SlotRelease, cell: int, effect: Spread) -> Interval:
         sampling = at.squared_weights * min(max(inside, 0.0), 1.0)
         spread = Spread(sampling * schema.unsampled(total), noise)
         return t_interval(value, spread, at.level, (0.0, math.inf)).scaled(largest)
+    if schema.known_total and noise == 0.0 and value == total:
+        return Interval(total, 0.0, (total, total))
     varies = total * schema.unsampled(total) * effect.sampling
     inside = min(max(value / total, 0.0), 1.0)
     found = fieller_interval(
@@ -816,6 +856,7 @@ class Proportion(Statistic):
     about = "such as >50, >=50,<60, =1 or =CATEGORY"
     example = "proportion:>0.4,<=0.8"
     numeric = False
+    in_domains = True
 
     def __post_init__(self) -> None:
         given = [limit for limit in SIGNS if getattr(self, limit) is not None]

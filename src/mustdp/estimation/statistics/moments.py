@@ -61,6 +61,7 @@ from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
     StatisticRequest,
+    domain_interval,
     register,
     unknown_statistic,
 )
@@ -579,6 +580,22 @@ class ReadByStatistic(Query):
         smooth = vacuous_interval(self.statistic.support(self.public.ranges))
         return (self.statistic.transform(smooth).ends,) * len(self.labels)
 
+    @abstractmethod
+    def averages(self, vectors: FloatArray) -> AveragedMoments:
+        """The averages behind released vectors ``(..., width)``."""
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """By the statistic."""
+        return self.statistic.estimate(self.averages(vectors))
+
+    def smooth(self, vectors: FloatArray) -> FloatArray:
+        """By the statistic."""
+        return self.statistic.smooth(self.averages(vectors))
+
+    def divided_by(self, vectors: FloatArray) -> FloatArray:
+        """By the statistic."""
+        return self.statistic.divisors(self.averages(vectors))
+
     @property
     def hidden(self) -> str:
         """What is said where the noise hides what is divided by."""
@@ -657,18 +674,6 @@ class MomentQuery(ReadByStatistic, LinearQuery):
         matrix[..., self._rows, self._columns] = second
         matrix[..., self._columns, self._rows] = second
         return AveragedMoments(self.public.ranges, first, matrix)
-
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """By the statistic."""
-        return self.statistic.estimate(self.averages(vectors))
-
-    def smooth(self, vectors: FloatArray) -> FloatArray:
-        """By the statistic."""
-        return self.statistic.smooth(self.averages(vectors))
-
-    def divided_by(self, vectors: FloatArray) -> FloatArray:
-        """By the statistic."""
-        return self.statistic.divisors(self.averages(vectors))
 
     def largest(self, vector: FloatArray) -> float:
         """By the statistic."""
@@ -1040,7 +1045,7 @@ class Variance(InTwoForms):
         return Variance()
 
     def _pairs(self, public: SubsetSchema) -> Query:
-        return VarianceQuery(public, self, self.labels(1))
+        return PairsQuery(public, self, self.labels(1), ((0, 0, 1.0),))
 
 
 @register
@@ -1074,48 +1079,6 @@ class StandardDeviation(Variance):
     def transform(self, interval: Interval) -> Interval:
         """The root of the value and of both ends."""
         return root_interval(interval)
-
-
-@dataclass(frozen=True)
-class VarianceQuery(ReadByStatistic):
-    """The sample variance of a subset, which is no sum over records."""
-
-    public: SubsetSchema
-    statistic: Variance
-    labels: tuple[str, ...]
-    blocks: tuple[QueryBlock, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        reach = 0.5 * self.public.ranges[0].width ** 2 / self.public.size
-        object.__setattr__(self, "blocks", (block("variance", 1, reach),))
-
-    @property
-    def paired(self) -> tuple[bool, ...]:
-        """An average over pairs of different positions."""
-        return (True,)
-
-    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
-        """The sample variance with divisor size - 1, in two passes."""
-        self.public.check_size(counts)
-        size = self.public.size
-        centred = values[:, 0] - self.public.ranges[0].mid
-        centred -= (counts @ centred) / size
-        centred *= centred
-        return np.array([(counts @ centred) / (size - 1)])
-
-    def smooth(self, vectors: FloatArray) -> FloatArray:
-        """The released variance."""
-        return np.array(vectors, dtype=np.float64)
-
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """The variance or its root."""
-        if isinstance(self.statistic, StandardDeviation):
-            return np.sqrt(np.maximum(self.smooth(vectors), 0.0))
-        return self.smooth(vectors)
-
-    def largest(self, vector: FloatArray) -> float:
-        """The square of the range."""
-        return self.public.ranges[0].width ** 2
 
 
 # The covariance and the correlation of two columns.
@@ -1169,6 +1132,7 @@ class Covariance(InTwoForms):
     name = "covariance"
     fewest = most = 2
     unbiased = True
+    _entries: ClassVar[tuple[tuple[int, int, float], ...]] = ((0, 1, 1.0),)
     any_order = True
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
@@ -1191,7 +1155,7 @@ class Covariance(InTwoForms):
         check_cost("columns", f"a {self.name} of {columns} columns", cost)
 
     def _pairs(self, public: SubsetSchema) -> Query:
-        return CovarianceQuery(public, self, self.labels(2))
+        return PairsQuery(public, self, self.labels(2), self._entries)
 
 
 @register
@@ -1215,6 +1179,7 @@ class Correlation(Covariance):
 
     name = "correlation"
     unbiased = False
+    _entries = ((0, 0, 0.5), (0, 1, math.sqrt(0.5)), (1, 1, 0.5))
     hidden = "the noise leaves open whether a column varies: the interval is all that is possible"
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
@@ -1245,71 +1210,53 @@ class Correlation(Covariance):
 
 
 @dataclass(frozen=True)
-class CovarianceQuery(ReadByStatistic):
-    """Sample covariance of a subset; of a correlation both variances too."""
+class PairsQuery(ReadByStatistic):
+    """Sample variances and covariances of a subset, which are no sums over records.
+
+    ``entries`` are the places in the covariance matrix that are released, with the share of each.
+    """
 
     public: SubsetSchema
-    statistic: Covariance
+    statistic: MomentStatistic
     labels: tuple[str, ...]
+    entries: tuple[tuple[int, int, float], ...]
     blocks: tuple[QueryBlock, ...] = field(init=False)
-    _mids: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        wide, high = (one.width for one in self.public.ranges)
-        size = self.public.size
-        blocks: tuple[QueryBlock, ...] = (block("covariance", 1, 0.5 * wide * high / size),)
-        if self._correlation:
-            blocks = (
-                enlarged(block("variance 1", 1, 0.5 * wide**2 / size), 0.5),
-                enlarged(blocks[0], math.sqrt(0.5)),
-                enlarged(block("variance 2", 1, 0.5 * high**2 / size), 0.5),
-            )
-        object.__setattr__(self, "blocks", blocks)
-        object.__setattr__(self, "_mids", np.array([one.mid for one in self.public.ranges]))
-
-    @property
-    def _correlation(self) -> bool:
-        return isinstance(self.statistic, Correlation)
+        widths = [one.width for one in self.public.ranges]
+        several = len(self.entries) > 1
+        blocks = []
+        for i, j, share in self.entries:
+            label = "covariance" if i != j else f"variance {i + 1}" if several else "variance"
+            reach = 0.5 * widths[i] * widths[j] / self.public.size
+            blocks.append(enlarged(block(label, 1, reach), share))
+        object.__setattr__(self, "blocks", tuple(blocks))
 
     @property
     def paired(self) -> tuple[bool, ...]:
         """Averages over pairs of different positions."""
-        return (True,) * len(self.blocks)
+        return (True,) * len(self.entries)
 
     def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
-        """Covariance, or variance, covariance, variance, with divisor size - 1."""
+        """With divisor size - 1, in two passes."""
         self.public.check_size(counts)
         size = self.public.size
-        centred = values - self._mids
+        centred = values - np.array([one.mid for one in self.public.ranges])
         centred -= (counts @ centred) / size
         second = (centred.T * counts) @ centred
-        found = second.reshape(-1)[[0, 1, 3]] if self._correlation else second[0, 1:]
-        return np.asarray(found / (size - 1))
+        return np.array([second[i, j] for i, j, _ in self.entries]) / (size - 1)
 
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """The covariance, or the correlation it gives with the variances."""
-        if not self._correlation:
-            return np.array(vectors, dtype=np.float64)
-        return correlation_of(*self._scaled(vectors))
+    def averages(self, vectors: FloatArray) -> AveragedMoments:
+        """Moments around the means, which are taken to be 0."""
+        halves, d = [one.half for one in self.public.ranges], len(self.public.ranges)
+        second = np.full((*vectors.shape[:-1], d, d), np.nan)
+        for k, (i, j, _) in enumerate(self.entries):
+            second[..., i, j] = second[..., j, i] = vectors[..., k] / (halves[i] * halves[j])
+        return AveragedMoments(self.public.ranges, np.zeros((*vectors.shape[:-1], d)), second)
 
-    def smooth(self, vectors: FloatArray) -> FloatArray:
-        """Not cut at 1 nor at a smallest variance."""
-        if not self._correlation:
-            return np.array(vectors, dtype=np.float64)
-        return uncut_correlation(*self._scaled(vectors))
-
-    def divided_by(self, vectors: FloatArray) -> FloatArray:
-        """Both variances of a correlation."""
-        return vectors[..., ::2] if self._correlation else super().divided_by(vectors)
-
-    def _scaled(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What was released, by the halves of the ranges."""
-        halves = [one.half for one in self.public.ranges]
-        return (
-            vectors[..., 0] / halves[0] ** 2,
-            vectors[..., 1] / (halves[0] * halves[1]),
-            vectors[..., 2] / halves[1] ** 2,
-        )
+    def largest(self, vector: FloatArray) -> float:
+        """The square of the range, for a variance."""
+        return self.public.ranges[0].width ** 2 if len(self.public.ranges) == 1 else 0.0
 
 
 def correlation_of(first: FloatArray, mixed: FloatArray, second: FloatArray) -> FloatArray:
@@ -1611,6 +1558,7 @@ class Mean(MomentStatistic):
     squares: bool = True
     name = "mean"
     about = "the default"
+    in_domains = True
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
         """In the column's units; not forced into its range, so that averages stay unbiased."""
@@ -1679,6 +1627,14 @@ class ReleasedMean(StatisticRequest):
         )
         yield "", found.scaled(float(self.sums.halves[0]), float(self.sums.mids[0]))
 
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """The mean of u over the strata."""
+        _, u, square = np.eye(3)
+        found = domain_interval(inside, strata, u, square, ratio=True, support=(-1.0, 1.0))
+        yield "", found.scaled(float(self.sums.halves[0]), float(self.sums.mids[0]))
+
 
 @register
 @dataclass(frozen=True)
@@ -1695,6 +1651,7 @@ class Sum(Statistic):
     name = "sum"
     for_bootstrap = False
     is_total = True
+    in_domains = True
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """A mean times a number of records over strata or with clusters, else the noisy sum."""
@@ -1748,6 +1705,17 @@ class ScaledMean(StatisticRequest):
     def describe(self, cell: str) -> str:
         """Of which records."""
         return f"sum of {self.said(self.columns[0])} {self.schema.records_meant()}"
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """Of the population: y = mid + half u in the group, 0 outside."""
+        column = self.schema.columns[self.columns[0]].numeric
+        mid, half = column.mid, column.half
+        y, square = np.array([mid, half, 0.0]), np.array([mid**2, 2.0 * mid * half, half**2])
+        ends = (min(column.lower, 0.0), max(column.upper, 0.0))
+        found = domain_interval(inside, strata, y, square, ratio=False, support=ends)
+        yield "", found.scaled(self.schema.population)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """Mean and sampling error of the mean, each times the number of records."""

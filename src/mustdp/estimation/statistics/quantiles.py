@@ -51,7 +51,7 @@ from mustdp.estimation.queries import (
     enlarged,
     present,
 )
-from mustdp.estimation.schema import PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
 from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
@@ -124,11 +124,21 @@ class Running(BoundedSum):
         if piece.weights is not None:
             return super().sums(piece, per_step)
         values, slots, _ = present(piece, self.columns)
-        count = len(self._columns.vectors)
+        count = self.cell_count
         places = slots * count + self.cells(values, slots)
         counts = np.bincount(places, minlength=self.schema.slots * count)
-        whole = np.trunc(self._columns.vectors * per_step)
-        found: FloatArray = counts.reshape(self.schema.slots, count).astype(np.float64) @ whole
+        return self.from_counts(
+            counts.reshape(self.schema.slots, count).astype(np.float64), per_step
+        )
+
+    @property
+    def cell_count(self) -> int:
+        """Cells that a record can be in: one more than points."""
+        return len(self._columns.vectors)
+
+    def from_counts(self, counts: FloatArray, per_step: float) -> FloatArray:
+        """The sums of records that count once, from their numbers (slots, cells)."""
+        found: FloatArray = counts @ np.trunc(self._columns.vectors * per_step)
         return found
 
     def natural(self, vectors: FloatArray) -> FloatArray:
@@ -143,6 +153,14 @@ class Running(BoundedSum):
     def covariance(self) -> NoiseCovariance:
         """Of the rows of C."""
         return self._columns.covariance
+
+    def noise_along(self, noisy: NoisySums, slot: int, running: FloatArray, total: float) -> float:
+        """The variance that noise gives ``running`` @ running sums + ``total`` * all records."""
+        if noisy.agreed is not None:
+            weights = np.append(total, running)
+            return noisy.between((slot, slot), weights, weights)
+        weights = np.append(running, total) if self.schema.counted else running
+        return float(noisy.variances[slot]) * float(((weights @ self._columns.root) ** 2).sum())
 
 
 #: The part of its own budget that a curve of quantiles spends in the first of two rounds.
@@ -264,14 +282,32 @@ def may_reach(heights: FloatArray, errors: FloatArray, p: float) -> tuple[int, i
     return first, len(heights) - _first((heights - errors < p)[::-1])
 
 
+class NeedsQuantiles(StatisticRequest):
+    """A request that the second round around quantiles is for."""
+
+    @property
+    @abstractmethod
+    def shares(self) -> tuple[float, ...]:
+        """The shares whose quantiles it needs."""
+
+
 @dataclass(frozen=True)
-class ReleasedQuantile(StatisticRequest):
+class ReleasedQuantile(NeedsQuantiles):
     """The smallest value that a share ``p`` of the records does not exceed."""
 
     p: float
     grid: tuple[float, ...]
     called: str
     smooth: ClassVar[bool] = False
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Its own."""
+        return (self.p,)
+
+    @property
+    def _column(self) -> Column:
+        return self.schema.columns[self.columns[0]]
 
     @property
     def name(self) -> str:
@@ -301,22 +337,26 @@ class ReleasedQuantile(StatisticRequest):
 
     def second_sums(self, first: NoisySums, together: Sequence[StatisticRequest]) -> BoundedSum:
         """The points where the quantiles can be, in every slot."""
-        shares = [one.p for one in together if isinstance(one, ReleasedQuantile)]
+        needed = (one for one in together if isinstance(one, NeedsQuantiles))
+        shares = list(dict.fromkeys(p for one in needed for p in one.shares))
         count = min(NEAR * len(shares), len(self.grid))
         places = np.empty((self.schema.slots, count), dtype=np.int64)
         for slot in range(self.schema.slots):
-            curve = _curve(SlotRelease(self.schema, first, None, slot, 0.0), first)
+            curve = noisy_curve(SlotRelease(self.schema, first, None, slot, 0.0), first)
             places[slot] = _around(curve, shares, len(self.grid), count)
         return QuantileWindow(self.sums, places)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """By the grid points at which F may reach p."""
-        curve = _curve(at, at.first)
+        curve = noisy_curve(at, at.first)
         if curve is None:
             yield "", vacuous_interval(self.support)
             return
-        places, whole = np.arange(len(self.grid)), self._whole(_monotone(curve.heights))
-        closer = None if at.second is None else _curve(at, at.second)
+        places, whole = (
+            np.arange(len(self.grid)),
+            values_are_whole(self._column, self.grid, _monotone(curve.heights)),
+        )
+        closer = None if at.second is None else noisy_curve(at, at.second)
         if (
             closer is not None
             and at.second is not None
@@ -329,7 +369,7 @@ class ReleasedQuantile(StatisticRequest):
     def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
         """The distribution function of the population is sum W_h F_h."""
         shares = self.schema.shares
-        curves = [_curve(at, at.first) for at in slots]
+        curves = [noisy_curve(at, at.first) for at in slots]
         known = [(share, one) for share, one in zip(shares, curves, strict=True) if one is not None]
         unknown = math.fsum(x for x, one in zip(shares, curves, strict=True) if one is None)
         if unknown > MOST_UNKNOWN:
@@ -341,7 +381,10 @@ class ReleasedQuantile(StatisticRequest):
             heights += share * own.heights
             noise += share**2 * own.noise
             sampling += share**2 * own.factor * inside * (1.0 - inside)
-        places, whole = np.arange(len(self.grid)), self._whole(_monotone(heights))
+        places, whole = (
+            np.arange(len(self.grid)),
+            values_are_whole(self._column, self.grid, _monotone(heights)),
+        )
         sampling /= self.p * (1.0 - self.p)
         # F of a stratum that is not known is anywhere in [0, 1].
         heights += 0.5 * unknown
@@ -374,14 +417,6 @@ class ReleasedQuantile(StatisticRequest):
         share = own / float(curve.noise[here] + sampling[here]) if own > 0 else 0.0
         return Interval(value, (high - low) / (2.0 * c), (low, high), share)
 
-    def _whole(self, curve: FloatArray) -> bool:
-        """Whether values are whole numbers: as is known, or as far as the curve tells."""
-        own = self.schema.columns[self.columns[0]]
-        if own.whole:
-            return True
-        column = own.numeric
-        return whole_grid(column) == self.grid and _whole_values(curve, np.array(self.grid))
-
     def _value(self, curve: FloatArray, points: FloatArray, whole: bool) -> float:
         """The grid point where the curve reaches p; evenly between two, unless values are whole."""
         at = _first(curve >= self.p)
@@ -395,7 +430,7 @@ class ReleasedQuantile(StatisticRequest):
         return float(round(found)) if declared else found
 
 
-def _curve(at: SlotRelease, noisy: NoisySums) -> NoisyCurve | None:
+def noisy_curve(at: SlotRelease, noisy: NoisySums) -> NoisyCurve | None:
     """F of one slot by one of the rounds; None where there are too few records for the noise.
 
     The first round has the weights, whichever is read.
@@ -447,26 +482,34 @@ def grid_for(column: Range, whole: bool = False) -> tuple[float, ...]:
     if whole:
         step = math.ceil(column.width / FINE)
         return tuple(column.lower + step * k for k in range(math.ceil(column.width / step)))
-    if points := whole_grid(column):
-        return points
-    steps = np.arange(FINE) / FINE
-    return tuple((column.lower + column.width * steps).tolist())
+    return whole_grid(column) or _even(column, FINE)
 
 
 def whole_grid(column: Range) -> tuple[float, ...]:
     """Whole numbers, and even parts between them, if the ends are whole and not too far apart."""
-    low, high = column.lower, column.upper
-    if not (low == math.floor(low) and high == math.floor(high) and high - low <= POINTS):
-        return ()
-    parts = 2 ** int(math.log2(POINTS // (high - low)))
-    return tuple(low + k / parts for k in range(int(high - low) * parts))
+    length = _whole_length(column, POINTS)
+    return _even(column, length * 2 ** int(math.log2(POINTS // length))) if length else ()
 
 
-def _whole_values(curve: FloatArray, points: FloatArray) -> bool:
-    """Whether next to nobody lies strictly between whole numbers, as far as the release tells."""
-    rises = np.diff(curve, prepend=0.0)
-    between = points[: len(curve)] != np.floor(points[: len(curve)])
-    return float(rises[between].sum()) < _BETWEEN
+def _whole_length(column: Range, most: int) -> int:
+    """How far apart the ends are, if both are whole and not too far apart; else 0."""
+    whole = column.lower.is_integer() and column.upper.is_integer() and column.width <= most
+    return int(column.width) if whole else 0
+
+
+def _even(column: Range, count: int) -> tuple[float, ...]:
+    """So many even steps from the lower end on; in this order of operations exact if whole."""
+    return tuple((column.lower + column.width * np.arange(count) / count).tolist())
+
+
+def values_are_whole(column: Column, grid: tuple[float, ...], curve: FloatArray) -> bool:
+    """Whether values are whole numbers: as is known, or as far as a rising curve tells."""
+    if column.whole:
+        return True
+    points = np.array(grid)
+    between = points != np.floor(points)
+    few = float(np.diff(curve, prepend=0.0)[between].sum()) < _BETWEEN
+    return whole_grid(column.numeric) == grid and few
 
 
 def _first(true: FloatArray | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
@@ -823,11 +866,10 @@ def _fitting(column: Range) -> tuple[tuple[float, ...], bool]:
 
     Short ranges between whole numbers get even parts between them, so that all of them are in it.
     """
-    length, points = column.width, DEFAULT_GRID
-    if column.lower.is_integer() and column.upper.is_integer() and length <= _WHOLE:
-        points = int(length) * (1 if length >= _FEW else DEFAULT_GRID // int(length))
-    grid = column.lower + length * np.arange(points) / points  # in this order exact if whole
-    return tuple(grid.tolist()), points == length
+    length, points = _whole_length(column, _WHOLE), DEFAULT_GRID
+    if length:
+        points = length * (1 if length >= _FEW else DEFAULT_GRID // length)
+    return _even(column, points), points == column.width
 
 
 @register

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.intervals import (
     CLEARLY,
@@ -26,12 +28,16 @@ from mustdp.estimation.intervals import (
     Interval,
     Support,
     over_strata,
+    released_spread,
+    t_interval,
+    vacuous_interval,
 )
 from mustdp.estimation.queries import BoundedSum, NoiseCovariance, NoisySums, Query
 from mustdp.estimation.result import ReleasedEstimate, released_estimate
 from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
-from mustdp.estimation.tables import OTHER
+from mustdp.estimation.tables import OTHER, TOTAL
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 
 # What a user asks for, before the columns' ranges are known.
 
@@ -75,6 +81,8 @@ class Statistic(ABC):
     #: Whether its columns must be numbers, and whether it is a total rather than an average.
     numeric: ClassVar[bool] = True
     is_total: ClassVar[bool] = False
+    #: Whether there are errors for groups within strata.
+    in_domains: ClassVar[bool] = False
     #: Whether the lower end of every range must be above 0; others are refused for both runners.
     positive: ClassVar[bool] = False
 
@@ -147,6 +155,7 @@ class Statistic(ABC):
         """What is asked of one release: of each column, of each pair, or of all at once."""
         columns = self.positions([column.name for column in schema.columns])
         self.check_release()
+        self.check_domains(schema)
         self.check_survey(schema)
         if not columns:
             raise InvalidParameter.refusing("columns", f"must be given for {self.name}", "none")
@@ -196,6 +205,18 @@ class Statistic(ABC):
             reason = "must be a mean or a proportion with strata, or population must be a number"
         if reason is not None:
             raise InvalidParameter.refusing("statistic", reason, repr(self.written))
+
+    def check_domains(self, schema: PublicSchema) -> None:
+        """Refuse groups within strata for statistics without errors for them."""
+        if schema.domains and not (
+            self.in_domains and schema.largest_cluster is None and not schema.weighted
+        ):
+            allowed = ", ".join(name for name, one in registered().items() if one.in_domains)
+            raise InvalidParameter.refusing(
+                "statistic",
+                f"must be one of {allowed} for groups within strata, without weights or clusters",
+                repr(self.written),
+            )
 
     def check_effort(self, columns: int, slots: int) -> None:  # noqa: B027
         """Refuse what would not end or not fit, before anything is read or charged."""
@@ -368,7 +389,8 @@ class SlotRelease:
         """The finite-population correction: of the stratum, where the slots are strata."""
         if not self.schema.shares:
             return self.schema.unsampled(self.total_records)
-        return self.schema.unsampled(self.records, self.schema.shares[self.slot])
+        share = self.schema.shares[self.schema.stratum(self.slot)]
+        return self.schema.unsampled(self.records, share)
 
     @property
     def total_records(self) -> float:
@@ -478,6 +500,9 @@ class StatisticRequest(ABC):
     ) -> Iterator[ReleasedEstimate]:
         """The estimates of all slots; ``second`` is for those that need another round."""
         schema = self.schema
+        if schema.domains:
+            yield from self._in_domains(first, second, level)
+            return
         count = len(schema.shares) or len(schema.groups) or 1
         slots = [
             SlotRelease(schema, first, second, slot, level)
@@ -500,6 +525,33 @@ class StatisticRequest(ABC):
             for cell, interval in self.read(slots[slot]) if slots else self.read_public():
                 yield self._named(interval, group, cell, where, named)
 
+    def _in_domains(
+        self, first: NoisySums | None, second: NoisySums | None, level: float
+    ) -> Iterator[ReleasedEstimate]:
+        """The estimates of groups within strata, and of all of them, where that is asked for."""
+        schema = self.schema
+        if first is None or schema.grouping is None:
+            raise InvalidParameter(f"{self.name} must be released for groups within strata")
+        count = len(schema.shares)
+        every = [SlotRelease(schema, first, second, slot, level) for slot in range(schema.slots)]
+        strata = every[schema.slices[-1]][:count]
+        left_out = _outside_strata(schema, first)
+        for named, slots in schema.grouping.domains():
+            said = " and ".join(f"{column} is {own}" for column, own in named.items())
+            where = f"{' where ' if said else ''}{said}, over {count} strata"
+            inside = [every[slot] for slot in slots[:count]]
+            found = self.read_domain(inside, strata) if named else self.read_strata(strata)
+            for cell, interval in found:
+                flagged = replace(interval, flags=(*interval.flags, *left_out))
+                group = ", ".join(named.values()) or TOTAL
+                yield self._named(flagged, group, cell, where, named)
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """The estimates of a group: its part of every stratum, and all of every stratum."""
+        raise InvalidParameter(f"{self.name} must not be asked of groups within strata")
+
     def _named(
         self,
         interval: Interval,
@@ -520,12 +572,73 @@ class StatisticRequest(ABC):
         )
 
 
+# Groups within strata (domains; Cochran 1977, sections 5A.13 and 6.11; Sarndal, Swensson & Wretman
+# 1992, section 10.3).
+#
+# With shares W_k, n_k records in stratum k, and 1_d whether a record is in the group, a total over
+# N is N sum_k W_k mean_k(1_d y), and a mean the ratio r of that to sum_k W_k mean_k(1_d). To first
+# order it is off by sum_k W_k mean_k(z) / P with z = 1_d (y - r) and P the group's share of the
+# population (z = 1_d y and P = 1 for a total): the variance is sum_k W_k^2 (1 - f_k) Var_k(z) / n_k
+# over P^2, where records of a stratum outside of the group count with z = 0. n_k is itself a noisy
+# number, measured apart from what is in the group.
+
+
+def domain_interval(
+    inside: Sequence[SlotRelease],
+    strata: Sequence[SlotRelease],
+    total: FloatArray,
+    square: FloatArray,
+    *,
+    ratio: bool,
+    support: Support,
+) -> Interval:
+    """A total per head of the population, or a mean, of one group.
+
+    ``total`` and ``square`` are the weights of the natural sums in the sum of y and of y^2.
+    """
+    schema, level = strata[0].schema, strata[0].level
+    counts = np.array([at.records for at in strata])
+    errors = np.array([float(at.noise.own[0]) for at in strata])
+    if not (counts > CLEARLY * np.sqrt(errors)).all():
+        return vacuous_interval(support)
+    weights = np.array(schema.shares) / counts
+    sums = np.array([at.first.sums[at.slot] for at in inside])
+    noise = [at.noise.matrix for at in inside]
+    one = np.zeros(sums.shape[1])
+    one[0] = 1.0
+    share = float(weights @ sums[:, 0])
+    hidden = math.sqrt(float(weights**2 @ [own[0, 0] for own in noise]))
+    r = 0.0
+    if ratio:
+        if not share > CLEARLY * hidden:
+            return vacuous_interval(support)
+        r = float(weights @ (sums @ total)) / share
+    along, curved = total - r * one, square - 2.0 * r * total + r**2 * one
+    means, squares = sums @ along / counts, sums @ curved / counts
+    left = np.array([at.unsampled for at in strata])
+    factor = weights**2 * left * counts
+    sampling = float(factor @ np.maximum(squares - means**2, 0.0))
+    doubt = math.sqrt(sum(
+        (f / n) ** 2 * float(curved @ own @ curved)
+        for f, n, own in zip(factor, counts, noise, strict=True)
+    ))  # fmt: skip
+    own_noise = sum(
+        w**2 * (float(along @ own @ along) + mean**2 * error)
+        for w, own, mean, error in zip(weights, noise, means, errors, strict=True)
+    )
+    scale = share**2 if ratio else 1.0
+    value = r if ratio else float(weights @ (sums @ total))
+    spread = released_spread(sampling / scale, doubt / scale, own_noise / scale)
+    return t_interval(value, spread, level, support)
+
+
 def _outside_strata(schema: PublicSchema, first: NoisySums) -> tuple[str, ...]:
     """What to say where clearly some records are in no stratum that has a share.
 
     Their number is released as that of any group: reading it costs nothing.
     """
-    if len(schema.shares) == schema.slots:
+    last = schema.slices[-1]
+    if len(schema.shares) == last.stop - last.start:
         return ()
     found, error = float(first.sums[-1, 0]), math.sqrt(float(first.noise_in(-1).own[0]))
     return (UNLISTED,) if found > CLEARLY * error else ()

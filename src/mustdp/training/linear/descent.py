@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,7 +22,7 @@ from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import BatchKey, batch_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.catalogue import NAMES
+from mustdp.sampling.catalogue import COMPARED
 from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.schemes import scheme_by_name
 from mustdp.sampling.streams import BatchStream
@@ -369,13 +370,21 @@ def check_max_grad_norm(max_grad_norm: object) -> float:
 class LinearRecords:
     """Records of a linear model: rows, targets, and the norms that clipping needs.
 
-    ``rows`` (n, d) may be double or single precision; they are kept on a grid, in that precision,
-    and everything is computed in double. Rows are finite; that is checked where data come in.
+    ``rows`` (n, d) may be double or single precision, dense or a sparse matrix by rows; they are
+    kept on a grid, in that precision and form, and everything is computed in double. Rows are
+    finite; that is checked where data come in. ``importance`` multiplies each record's gradient
+    before it is clipped, so that it changes no bound.
     """
 
     def __init__(
-        self, rows: NDArray[Any], targets: NDArray[Any], loss: Loss, fit_intercept: bool
+        self,
+        rows: Any,
+        targets: NDArray[Any],
+        loss: Loss,
+        fit_intercept: bool,
+        importance: FloatArray | None = None,
     ) -> None:
+        self._importance = importance
         self.grid = EntryBits.of(rows.shape[1])
         self.grid.try_product(loss.outputs)
         self.rows, self.norms = rows_and_norms(rows, self.grid, fit_intercept)
@@ -385,7 +394,8 @@ class LinearRecords:
         features = max(1, self.rows.shape[1])
         self._block = max(_FEWEST_ROWS, _BLOCK // (features * 8))
         self._slice = max(_FEWEST_ROWS, _SLICE // (features * loss.outputs))
-        self._fetched = np.empty((min(self._block, len(self.rows)), features), self.rows.dtype)
+        self.n = int(self.rows.shape[0])
+        self._fetched = np.empty((min(self._block, self.n), features), self.rows.dtype)
 
     @property
     def width(self) -> int:
@@ -410,19 +420,28 @@ class LinearRecords:
         for begin in range(0, batch.distinct, self._block):
             indices = batch.indices[begin : begin + self._block]
             counts = batch.counts[begin : begin + self._block]
-            rows = self._fetched[: indices.size]
-            self.rows.take(indices, axis=0, out=rows, mode="clip")
-            rows = rows.astype(np.float64, copy=False)
+            rows = self._rows(indices).astype(np.float64, copy=False)
             scores = self._scores(rows, coefficients)
             if self.fit_intercept:
                 scores += weights[:, features, None]
             gradient, values = self.loss.evaluate(scores, self.targets[indices])
+            if self._importance is not None:
+                gradient *= self._importance[indices]
+                values = values * self._importance[indices]
             clip_gradient(gradient, self.norms[indices], counts, bound, features)
             self._add_products(total[:, :features], gradient, rows)
             if self.fit_intercept:
                 total[:, features] += gradient.sum(axis=-1)
             losses += float(values @ counts)
         return total, losses / batch.size if batch.distinct else np.nan
+
+    def _rows(self, indices: NDArray[np.int64]) -> NDArray[Any]:
+        rows = self._fetched[: indices.size]
+        if isinstance(self.rows, np.ndarray):
+            self.rows.take(indices, axis=0, out=rows, mode="clip")
+        else:
+            self.rows[indices].toarray(out=rows)
+        return rows
 
     def _scores(self, rows: NDArray[Any], coefficients: FloatArray) -> FloatArray:
         """Scores (K, rows) without the intercept: exact, as all of it is on the grid."""
@@ -463,15 +482,15 @@ def clip_gradient(
         np.copyto(gradient, 0.0, where=~finite.all(axis=-2, keepdims=True))
 
 
-def rows_and_norms(
-    rows: NDArray[Any], grid: EntryBits, fit_intercept: bool
-) -> tuple[NDArray[Any], FloatArray]:
+def rows_and_norms(rows: Any, grid: EntryBits, fit_intercept: bool) -> tuple[Any, FloatArray]:
     """Rows on the grid, and their norms in double precision, the 1 of the intercept included.
 
     Norms are rounded up to 1e-100, which clips a little more, and to infinity above 1e100, which
     leaves the row out: the product of a norm and a gradient's length is then always meaningful.
     Squares on the grid add up exactly, so that a norm depends on its row alone.
     """
+    if not isinstance(rows, np.ndarray):
+        return _sparse_rows_and_norms(rows, grid, fit_intercept)
     rows, short = grid.rows(rows)
     squares = np.empty(len(rows))
     piece = max(1, (1 << 22) // max(1, rows.shape[1]))
@@ -481,6 +500,21 @@ def rows_and_norms(
     norms = np.maximum(np.sqrt(squares + fit_intercept), _SHORTEST_ROW)
     norms[~short | (norms > _LONGEST_ROW)] = np.inf
     return rows, norms
+
+
+def _sparse_rows_and_norms(
+    rows: Any, grid: EntryBits, fit_intercept: bool
+) -> tuple[Any, FloatArray]:
+    """The same for a sparse matrix by rows, a few rows at a time."""
+    from scipy import sparse
+
+    parts, norms = [], []
+    piece = max(1, (1 << 20) // max(1, rows.shape[1]))
+    for begin in range(0, rows.shape[0], piece):
+        dense, own = rows_and_norms(rows[begin : begin + piece].toarray(), grid, fit_intercept)
+        parts.append(sparse.csr_array(dense))
+        norms.append(own)
+    return sparse.vstack(parts, format="csr"), np.concatenate(norms)
 
 
 # From the clipped sum of a batch to what a step releases.
@@ -579,6 +613,8 @@ class Recipe:
     max_grad_norm: float
     rates: FloatArray
     start: float
+    #: Weight decay: every step also shrinks the coefficients, which are released, by rate * l2.
+    l2: float = 0.0
 
     def __post_init__(self) -> None:
         check_draws(self.budget.scheme)
@@ -617,7 +653,7 @@ def descend(
     puts another in its place, for simulations.
     """
     budget, key = recipe.budget, batch_key(key)
-    scheme = drawn_from(budget.scheme, budget.relation, len(records.rows))
+    scheme = drawn_from(budget.scheme, budget.relation, records.n)
     weights = np.full((records.loss.outputs, records.width), recipe.start)
     if noise is None:
         noise = exact_noise(records, recipe, NoiseSource(key.seed))
@@ -625,7 +661,10 @@ def descend(
     with np.errstate(over="ignore", invalid="ignore"):
         for step, batch in enumerate(BatchStream(scheme, key, stop=budget.steps)):
             total, losses[step] = records.clipped_sum(weights, batch, noise.bound)
-            weights -= sizes[step] * noise.released(total)
+            released = noise.released(total)
+            if recipe.l2:
+                weights[:, : records.rows.shape[1]] *= 1.0 - recipe.rates[step] * recipe.l2
+            weights -= sizes[step] * released
             if on_step is not None:
                 on_step(step + 1)
     check_converged(weights, recipe.rates)
@@ -659,7 +698,18 @@ def check_converged(weights: FloatArray, rates: FloatArray) -> None:
 
 #: What is spent in all when neither noise nor target is given.
 DEFAULT_EPSILON = 1.0
-_MOST_STEPS = 10_000_000
+_MOST_STEPS, _USUAL_STEPS = 10_000_000, 100
+
+
+class TakenAsPublic(UserWarning):
+    """Something that the data decided is used and shown without noise.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> issubclass(md.types.TakenAsPublic, Warning)
+    True
+    """
 
 
 def resolve_scheme(
@@ -667,8 +717,7 @@ def resolve_scheme(
 ) -> Sampling:
     """The scheme of n records: by name with sizes, or an object made for these n records.
 
-    By name, m defaults to a tenth of the records and b to twice m (at most n). Poisson sampling
-    under add_remove, where the number of records is private, takes a scheme object.
+    By name, m defaults to a tenth of the records and b to twice m (at most n).
 
     >>> resolve_scheme("must-ow", 1000, None, None).describe()["stages"]
     [['wor', 200], ['wr', 100]]
@@ -682,12 +731,14 @@ def resolve_scheme(
         return scheme
     if not isinstance(scheme, str):
         raise InvalidParameter(
-            f"scheme must be one of {', '.join(NAMES)} or a scheme object, got {scheme!r}"
+            f"scheme must be one of {', '.join(COMPARED)} or a scheme object, got {scheme!r}"
         )
     if scheme == "poisson" and relation != Relation.REPLACE_ONE:
-        raise InvalidParameter(
-            "scheme must be an object such as md.poisson(n, rate), with a public estimate n, where "
-            "the number of records is private (add_remove); got 'poisson', whose rate would tell it"
+        warnings.warn(
+            "the number of records is taken as public, as scheme='poisson' makes its rate from it; "
+            "md.poisson(n, rate) with an estimate n keeps it private",
+            TakenAsPublic,
+            stacklevel=4,
         )
     size = max(1, n // 10) if m is None else m
     if b is None and scheme.startswith("must-"):
@@ -697,16 +748,21 @@ def resolve_scheme(
 
 def read_recipe(estimator: Any, n: int) -> Recipe:
     """Read the parameters of ``estimator`` for n records; refuse what makes no sense."""
-    steps = checks.integer("steps", estimator.steps, 1, _MOST_STEPS)
     max_grad_norm = check_max_grad_norm(estimator.max_grad_norm)
     start = checks.real("start", estimator.start, at_least=-1e9, at_most=1e9)
     checks.choice("fit_intercept", estimator.fit_intercept, (True, False))
     checks.choice("keep_losses", estimator.keep_losses, (True, False))
     if estimator.on_step is not None and not callable(estimator.on_step):
         raise InvalidParameter(f"on_step must be a function or None, got {estimator.on_step!r}")
-    rates = learning_rates(estimator.learning_rate, estimator.schedule, steps)
+    l2 = checks.real("l2", estimator.l2, at_least=0, at_most=1e9)
     scheme = resolve_scheme(estimator.scheme, n, estimator.b, estimator.m, estimator.relation)
     check_draws(scheme)
+    steps = _steps(estimator.steps, estimator.epochs, scheme)
+    rates = learning_rates(estimator.learning_rate, estimator.schedule, steps)
+    if not l2 * float(np.max(rates)) < 1.0:
+        raise InvalidParameter.refusing(
+            "l2", "times the learning rate must be below 1, or weights would turn round", repr(l2)
+        )
     given = (estimator.noise_multiplier, estimator.epsilon)
     epsilon = DEFAULT_EPSILON if all(one is None for one in given) else estimator.epsilon
     budget = calibrated_budget(
@@ -717,4 +773,14 @@ def read_recipe(estimator: Any, n: int) -> Recipe:
         delta=estimator.delta,
         relation=estimator.relation,
     )
-    return Recipe(budget, max_grad_norm, rates, start)
+    return Recipe(budget, max_grad_norm, rates, start, l2)
+
+
+def _steps(steps: int | None, epochs: int | None, scheme: Sampling) -> int:
+    """The number of steps, or that of some passes over the data; a hundred for neither."""
+    if epochs is None:
+        return checks.integer("steps", _USUAL_STEPS if steps is None else steps, 1, _MOST_STEPS)
+    if steps is not None:
+        raise InvalidParameter(f"steps must be left out beside epochs={epochs!r}, got {steps!r}")
+    batches = max(1, round(scheme.n / scheme.expected_size))
+    return checks.integer("epochs", epochs, 1, _MOST_STEPS // batches) * batches

@@ -28,6 +28,7 @@ from mustdp.training.linear.descent import (
     MultinomialLoss,
     OnStep,
     SquaredError,
+    TakenAsPublic,
     descend,
     exact_noise,
     read_recipe,
@@ -161,9 +162,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ----------
     scheme : str or Scheme, default="wor"
         How batches are drawn: "wor", "wr", "must-ow", "must-ww", "must-wo" or "must-oo" (n comes
-        from the data), or a scheme object made for exactly these n records. "poisson" needs
-        relation="replace_one"; under add_remove the number of records is private, and
-        ``poisson(n, rate)`` with a public estimate n is given instead. ``random_allocation(n,
+        from the data), or a scheme object made for exactly these n records. "poisson" takes the
+        number of records as public and says so (TakenAsPublic); ``poisson(n, rate)`` with a public
+        estimate n keeps it private under add_remove. ``random_allocation(n,
         bins)`` and ``shuffle(n, m)`` go through the data epoch by epoch, a batch in every step; an
         epoch that is begun is charged.
     b : int, default=None
@@ -171,12 +172,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     m : int, default=None
         Size of a batch, copies counted (its expectation for "poisson"); None means a tenth of the
         records.
-    steps : int, default=100
-        Number of gradient steps; each is charged.
+    steps : int, default=None
+        Number of gradient steps; each is charged. None means 100, unless ``epochs`` is given.
+    epochs : int, default=None
+        Number of passes over the data in place of ``steps``: n over the size of a batch steps each.
     max_grad_norm : float, default=1.0
         Bound on the 2-norm of one record's gradient, intercept included.
     learning_rate : float or callable
-        A number, or a function of the step (from 0); 0.1 for linear regression, 1.0 for logistic.
+        A number, or a function of the step (from 0); 0.1 for linear regression, 4.0 for logistic.
     schedule : {"constant", "linear", "cosine", "inverse-sqrt"}, default="constant"
         What a learning rate that is a number is multiplied by over the steps.
     noise_multiplier : float, default=None
@@ -190,6 +193,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     relation : {"replace_one", "add_remove"}, default=None
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
+    l2 : float, default=0.0
+        Weight of the penalty l2/2 times the squared norm of the coefficients; it costs no privacy.
     fit_intercept : bool, default=True
         Whether to fit an intercept; it is part of the clipped gradient.
     start : float, default=0.0
@@ -229,7 +234,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     scheme: str | Sampling = "wor"
     b: int | None = None
     m: int | None = None
-    steps: int = 100
+    steps: int | None = None
+    epochs: int | None = None
     max_grad_norm: float = 1.0
     learning_rate: LearningRate = 0.1
     schedule: str = "constant"
@@ -237,6 +243,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     epsilon: float | None = None
     delta: float | None = None
     relation: str | None = None
+    l2: float = 0.0
     fit_intercept: bool = True
     start: float = 0.0
     random_state: RandomState = None
@@ -244,15 +251,18 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     keep_losses: bool = False
     ledger: LedgerOrPath = None
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train the model; everything is checked and certified before step one.
 
         Parameters
         ----------
-        X : array_like
+        X : array_like or sparse matrix
             Rows ``(records, features)`` of finite numbers.
         y : array_like
             One target per row.
+        sample_weight : array_like, default=None
+            One number per row, at least 0, that multiplies its gradient before it is clipped: it
+            belongs to the record and is protected with it.
 
         Returns
         -------
@@ -275,12 +285,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             *(self, X, y),
             dtype=[np.float64, np.float32],
             order="C",
+            accept_sparse="csr",
             **self._checks_of_y(),
         )
         loss, targets, learned = checked(self._read_targets, y)
-        recipe = read_recipe(self, len(X))
+        recipe = read_recipe(self, X.shape[0])
+        importance = None
+        if sample_weight is not None:
+            importance = _read_weights(sample_weight, X.shape[0])
         privacy = replace(recipe.budget.spent(), seeded=key.seeded)
-        records = LinearRecords(X, targets, loss, bool(self.fit_intercept))
+        records = LinearRecords(X, targets, loss, bool(self.fit_intercept), importance)
         noise = exact_noise(records, recipe, NoiseSource(key.seed))
         charge_release(self.ledger, privacy.plan, f"training: {type(self).__name__}")
         done = descend(records, recipe, key, self.on_step, noise)
@@ -311,7 +325,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> FloatArray:
         """Linear predictors (records, K) of checked rows."""
         check_is_fitted(self)
-        X = checked(validate_data, self, X, reset=False, dtype=[np.float64, np.float32])
+        X = checked(
+            validate_data, self, X, reset=False, dtype=[np.float64, np.float32], accept_sparse="csr"
+        )
         return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -326,6 +342,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return state
 
 
+def _read_weights(given: Any, n: int) -> FloatArray:
+    found = np.asarray(checked(np.asarray, given, dtype=np.float64))
+    if found.shape != (n,) or not np.all((found >= 0) & (found < np.inf)):
+        raise InvalidParameter(
+            f"sample_weight must be one finite number, at least 0, for each of {n} rows, got others"
+        )
+    return found
+
+
 def split_weights(weights: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
     """Coefficients and intercepts (zero where none was fitted) of weights (..., K, width)."""
     if fit_intercept:
@@ -336,17 +361,6 @@ def split_weights(weights: FloatArray, fit_intercept: bool) -> tuple[FloatArray,
 # The two models: their targets, their predictions and their public documentation.
 #
 # Noise, clipping and accounting are in ``descent.py`` and ``mustdp.calibration.budget``.
-
-
-class TakenAsPublic(UserWarning):
-    """Something that the data decided is used and shown without noise.
-
-    Examples
-    --------
-    >>> import mustdp as md
-    >>> issubclass(md.types.TakenAsPublic, Warning)
-    True
-    """
 
 
 class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -414,8 +428,9 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
         self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
 
     def __sklearn_tags__(self) -> Any:
-        """The noise may well drown a small data set."""
+        """The noise may well dominate on a small data set."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.regressor_tags.poor_score = True
         return tags
 
@@ -434,7 +449,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         The labels, which are public and settled beforehand: labels outside them are refused, and a
         class need not occur. None takes the labels that occur in y, and *which* labels occur is
         then taken as public, which no noise protects: a warning says so (TakenAsPublic).
-    learning_rate : float or callable, default=1.0
+    learning_rate : float or callable, default=4.0
         A number, or a function of the step (from 0).
 
     Examples
@@ -450,7 +465,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
     """
 
     classes: Any = None
-    learning_rate: LearningRate = 1.0
+    learning_rate: LearningRate = 4.0
     classes_: NDArray[Any] = field(init=False)
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -536,8 +551,9 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         self.coef_, self.intercept_ = coefficients, intercepts
 
     def __sklearn_tags__(self) -> Any:
-        """The noise may well drown a small data set."""
+        """The noise may well dominate on a small data set."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
         return tags
 

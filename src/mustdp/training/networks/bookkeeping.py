@@ -544,12 +544,20 @@ class Bookkeeping:
             for tried in (rows, other):
                 with masks():
                     losses, notes = self._forward(tried.copied(), None)
-                found.append((losses.detach(), [x for note in notes for x in note.given]))
+                named = [(note.layer.name, x) for note in notes for x in note.given]
+                found.append((losses.detach(), named))
         (losses, given), (others, given_others) = found
+        differ = [
+            name
+            for (name, x), (_, y) in zip(given, given_others, strict=False)
+            if not _same(x[::2], y[::2])
+        ]
         if not _same(losses[::2], others[::2]):
-            raise NotCovered(MIXED)
-        both = zip(given, given_others, strict=False)
-        if len(given) != len(given_others) or not all(_same(x[::2], y[::2]) for x, y in both):
+            where = (
+                f"before layer {differ[0]}" if differ else "after the last layer, or in the loss"
+            )
+            raise NotCovered(f"{MIXED}; they mix {where}")
+        if len(given) != len(given_others) or differ:
             raise Unsuitable(REORDERED)
 
     def _forward(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import sys
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from mustdp.calibration.budget import Budget, PrivacySpent
 from mustdp.errors import InvalidParameter
 from mustdp.ledger.ledger import Ledger
 from mustdp.numerics import checks
-from mustdp.numerics.formatting import as_stated, readable
+from mustdp.numerics.formatting import as_stated, csv_table, readable
 
 # What a run hands out while it runs, and what it returns.
 
@@ -209,10 +208,8 @@ class CsvLog:
             return
         row = _row(event)
         with Path(self.path).open("a", newline="", encoding="utf-8") as file:
-            lines = csv.DictWriter(file, fieldnames=list(row))
-            if not file.tell():
-                lines.writeheader()
-            lines.writerow(row)
+            names = () if file.tell() else (list(row),)
+            file.write(csv_table((*names, list(row.values()))))
 
 
 @dataclass(frozen=True)

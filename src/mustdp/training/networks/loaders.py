@@ -39,7 +39,7 @@ from mustdp.training.networks.devices import sent
 # price is known exactly. On request batches stay those of a shuffled order, which is drawn here as
 # well, by a cipher and uniform among all orders, and charged as such.
 #
-# A collate function of one's own is called for every record alone, so that it cannot mix records.
+# A custom collate function is called for every record alone, so that it cannot mix records.
 
 
 _INSTEAD = (
@@ -164,7 +164,7 @@ def check_loader(loader: DataLoader[Any]) -> None:
             "known which records a batch was drawn from"
         )
     if loader.batch_size is None or type(loader.batch_sampler) is not BatchSampler:
-        raise NotCovered(f"a batch_sampler of one's own is not charged for{_INSTEAD}")
+        raise NotCovered(f"a custom batch_sampler is not charged for{_INSTEAD}")
     sampler = loader.sampler
     if isinstance(sampler, SequentialSampler):
         raise NotCovered(
@@ -182,7 +182,7 @@ def check_loader(loader: DataLoader[Any]) -> None:
         or sampler.num_samples != _length(loader)
     ):
         named = type(sampler).__name__
-        raise NotCovered(f"a sampler of one's own ({named}) is not charged for{_INSTEAD}")
+        raise NotCovered(f"a custom sampler ({named}) is not charged for{_INSTEAD}")
 
 
 def allocation_for(loader: DataLoader[Any], n: int) -> RandomAllocation:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.noise import fused
 from mustdp.noise.exact import check_arithmetic, check_ratio, exact_noise, rounded, settle
 from mustdp.noise.laws import ARITHMETIC, GAUSSIAN
 from mustdp.numerics.arrays import IntArray
@@ -230,6 +231,32 @@ class StepNoise:
             begun = step, list(self._start(step, len(flat), sums.device))
         for part, noise in zip(torch.split(flat, _GPU_CHUNK), begun[1], strict=True):
             part += noise.finished()
+
+    def fuses(self, count: int, parameters: Sequence[nn.Parameter]) -> bool:
+        """Whether :meth:`release` takes the place of the passes after one another."""
+        usual = all(p.dtype == torch.float32 and p.device.type == "cpu" for p in parameters)
+        many = count >= fused.FEWEST and fused.fits(self._ratio)
+        return usual and many and fused.is_available()
+
+    def release(
+        self, step: int, sums: Sequence[Tensor], lattice: float, size: float,
+        parameters: Sequence[nn.Parameter], scale: float,
+    ) -> list[float]:  # fmt: skip
+        """Round, add the noise of a step and hand over, as :func:`as_gradients`, in one pass."""
+        flat = [values.contiguous().view(-1).numpy() for values in sums]
+        found = [np.empty(len(values), dtype=np.float32) for values in flat]
+        further = flat[len(parameters) :]
+        source = self._of(step)
+        shown = found[: len(parameters)]
+        fused.release(flat[: len(parameters)], lattice, self._ratio, source, shown, size, scale)
+        for parameter, values in zip(parameters, shown, strict=True):
+            parameter.grad = torch.from_numpy(values).view_as(parameter)
+        numbers: list[float] = []
+        for values in further:
+            whole = np.rint(values / lattice).astype(np.int64)
+            noise = exact_noise(GAUSSIAN, self._ratio, len(whole), source)
+            numbers += ((whole + noise) * lattice).tolist()
+        return numbers
 
     def _start(self, step: int, count: int, device: torch.device) -> Iterator[Begun]:
         source = self._of(step)

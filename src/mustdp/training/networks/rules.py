@@ -117,7 +117,7 @@ def _owners(model: nn.Module) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class AutomaticClipping:
-    """Every gradient is brought to nearly the same length, g C / (|g| + s).
+    """Every gradient is brought to nearly the same length: it is divided by its norm plus s.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class AutomaticClipping:
         checks.real("stability", self.stability, at_least=1e-6, at_most=1e6)
 
 
-class Automatic(ClippingRule):
+class AutomaticRule(ClippingRule):
     """Normalised gradients."""
 
     def __init__(self, wanted: AutomaticClipping) -> None:
@@ -189,7 +189,7 @@ class QuantileClipping:
             checks.real("count_noise", self.count_noise, above=0)
 
 
-class Quantile(ClippingRule):
+class QuantileRule(ClippingRule):
     """A threshold that moves, in units in which the clipping norm stays what it was.
 
     Gradients are scaled by C'/C_t on the way in and what is released by C_t/C on the way out, so
@@ -265,8 +265,8 @@ def clipping_rule(
     if wanted == "quantile":
         wanted = QuantileClipping()
     if isinstance(wanted, AutomaticClipping):
-        return Automatic(wanted)
+        return AutomaticRule(wanted)
     if isinstance(wanted, QuantileClipping):
-        return Quantile(wanted, max_grad_norm, noise, size)
+        return QuantileRule(wanted, max_grad_norm, noise, size)
     named = checks.choice("clipping", wanted, RULES)
     return PerLayer(model) if named == "per_layer" else ClippingRule()

@@ -575,7 +575,7 @@ class PrivateTrainer(NotCopied):
         return self._train(steps, self._show)
 
     def step(self) -> TrainingResult:
-        """One more step, released when this returns: for a loop of one's own.
+        """One more step, released when this returns: for a custom loop.
 
         Returns
         -------
@@ -663,17 +663,25 @@ class PrivateTrainer(NotCopied):
             if self._ranks.first:
                 self._noise.begin(number, self._bound.workload.parameters, self._device)
             found = self._clipped(number, self._ranks.part(batch))
-            sums = on_lattice(found.gradients, self._bound.step)
-            if self._ranks.first:
-                self._noise.add(number, sums)
-        sums, bad = self._ranks.add_up([sums, found.not_finite])
-        with self._ranks.together():
-            refuse_not_finite(int(bad), number + 1)
+        rule, parameters, step = self._clipper.rule, self._clipper.parameters, self._bound.step
+        count = self._bound.workload.parameters
+        if self._ranks.size == 1 and self._noise.fuses(count, parameters):
+            refuse_not_finite(int(found.not_finite), number + 1)
             self._steps = number + 1  # charged from here on
-            rule = self._clipper.rule
-            numbers = as_gradients(
-                sums, self._bound.step, self._size, self._clipper.parameters, rule.scale
+            numbers = self._noise.release(
+                number, found.gradients, step, self._size, parameters, rule.scale
             )
+        else:
+            with self._ranks.together():
+                sums = on_lattice(found.gradients, step)
+                if self._ranks.first:
+                    self._noise.add(number, sums)
+            sums, bad = self._ranks.add_up([sums, found.not_finite])
+            with self._ranks.together():
+                refuse_not_finite(int(bad), number + 1)
+                self._steps = number + 1  # charged from here on
+                numbers = as_gradients(sums, step, self._size, parameters, rule.scale)
+        with self._ranks.together():
             rule.update(numbers, self._bound.inner)
             if update:
                 self._update()

@@ -1,0 +1,300 @@
+"""Records that stay in a database: DuckDB relations, tables and files, and Spark data frames.
+
+A query goes there and rows of whole numbers come back. What differs between the two is the
+:class:`Dialect`; both have IEEE 754 arithmetic in double precision, evaluate an expression in the
+order in which it is written, and compare texts byte by byte. Numbers are written so that the very
+double is read, and nothing that an engine says in an error is passed on, as it may quote data.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mustdp.data.columns import Category, Day, Number, Reading, Wanted, quoted, refuse_type
+from mustdp.errors import InvalidParameter, unquoted
+from mustdp.extras import required
+from mustdp.limits import LARGEST_SIZE
+
+#: Before the path of a file that DuckDB is to read, and between a database and a table in it.
+MARK = "::"
+_WHITE = " \t\n\r\f\v"
+_INTEGERS = r"u?(tiny|small|big|huge)?int(eger)?|byte|short|long|(small|big)int"
+_FLOATS = r"float|double|real"
+
+
+def double(value: float) -> str:
+    """A number as SQL: the text of it, which every engine reads as this double."""
+    return f"CAST('{float(value)!r}' AS DOUBLE)"
+
+
+class Dialect(ABC):
+    """What the engines write differently."""
+
+    @abstractmethod
+    def name(self, name: str) -> str:
+        """A name in its quotation marks."""
+
+    @abstractmethod
+    def text(self, text: str) -> str:
+        """A text in its quotation marks."""
+
+    @abstractmethod
+    def truncated(self, expression: str) -> str:
+        """A double below 2^52, cut towards zero, as an integer of 64 bits."""
+
+    @abstractmethod
+    def total(self, expression: str) -> str:
+        """A sum of integers of 64 bits that is exact."""
+
+    @abstractmethod
+    def stripped(self, expression: str) -> str:
+        """A text without white space around it."""
+
+
+class DuckDialect(Dialect):
+    """DuckDB: sums of BIGINT are HUGEINT."""
+
+    def name(self, name: str) -> str:
+        """With double quotation marks."""
+        return '"' + name.replace('"', '""') + '"'
+
+    def text(self, text: str) -> str:
+        """A backslash is a backslash."""
+        return "'" + text.replace("'", "''") + "'"
+
+    def truncated(self, expression: str) -> str:
+        """A cast alone would round to the nearest."""
+        return f"CAST(trunc({expression}) AS BIGINT)"
+
+    def total(self, expression: str) -> str:
+        """As it is."""
+        return f"SUM({expression})"
+
+    def stripped(self, expression: str) -> str:
+        """Of all that Python's side takes for white space."""
+        return f"trim({expression}, {self.text(_WHITE)})"
+
+
+class SparkDialect(Dialect):
+    """Spark SQL, where a cast truncates and a sum of BIGINT is one: wide decimals are exact."""
+
+    def name(self, name: str) -> str:
+        """With back quotes."""
+        return "`" + name.replace("`", "``") + "`"
+
+    def text(self, text: str) -> str:
+        """A backslash begins an escape."""
+        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    def truncated(self, expression: str) -> str:
+        """As Java does."""
+        return f"CAST({expression} AS BIGINT)"
+
+    def total(self, expression: str) -> str:
+        """Of decimals with room for 2^64 integers of 64 bits."""
+        return f"SUM(CAST({expression} AS DECIMAL(20, 0)))"
+
+    def stripped(self, expression: str) -> str:
+        """Of all that Python's side takes for white space."""
+        return f"trim(BOTH {self.text(_WHITE)} FROM {expression})"
+
+
+@dataclass(frozen=True, eq=False)
+class Engine(ABC):
+    """A table in an engine: its columns with their types, and queries about it."""
+
+    where: str
+    columns: dict[str, str]
+    dialect: Dialect
+
+    @abstractmethod
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The answer to a query in which ``records`` is this table."""
+
+    def kind(self, name: str) -> str:
+        """The type of a column, in small letters."""
+        if name not in self.columns:
+            raise InvalidParameter.refusing(
+                "columns", f"must be among the columns of {self.where}", quoted(name)
+            )
+        return self.columns[name].lower()
+
+
+@dataclass(frozen=True, eq=False)
+class DuckTable(Engine):
+    """A relation of DuckDB."""
+
+    relation: Any
+    #: Kept, as a relation may not keep it.
+    connection: Any = None
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Run by the connection that the relation belongs to."""
+        found: list[tuple[Any, ...]] = unquoted(
+            lambda: self.relation.query("records", query).fetchall(),
+            f"{self.where} must answer the query of a release",
+        )
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class SparkTable(Engine):
+    """A data frame of Spark."""
+
+    frame: Any
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Run by the frame's session, under a name that nobody else uses."""
+        view = f"mustdp_{uuid.uuid4().hex}"
+
+        def ask() -> list[tuple[Any, ...]]:
+            session = self.frame.sparkSession
+            self.frame.createOrReplaceTempView(view)
+            try:
+                asked = f"WITH records AS (SELECT * FROM {view}) {query}"
+                return [tuple(row) for row in session.sql(asked).collect()]
+            finally:
+                session.catalog.dropTempView(view)
+
+        found: list[tuple[Any, ...]] = unquoted(
+            ask, f"{self.where} must answer the query of a release"
+        )
+        return found
+
+
+def engine_of(data: Any) -> Engine | None:
+    """The engine that holds ``data``, or None where records are read here."""
+    given = data.data if isinstance(data, Reading) else data
+    module = type(given).__module__.partition(".")[0]
+    found: Engine | None = None
+    if module in ("duckdb", "_duckdb") and hasattr(given, "types"):
+        found = _duck(given, "the relation")
+    elif module == "pyspark" and hasattr(given, "dtypes") and hasattr(given, "sparkSession"):
+        found = SparkTable(
+            "the Spark data frame",
+            _once(given.dtypes, "the Spark data frame"),
+            SparkDialect(),
+            given,
+        )
+    elif isinstance(given, str) and MARK in given:
+        found = _duck_file(given)
+    if (
+        found is not None
+        and isinstance(data, Reading)
+        and data != Reading(given, missing=data.missing)
+    ):
+        raise InvalidParameter.refusing(
+            "data", "must be read as they are from an engine, but for missing values", "a Reading"
+        )
+    return found
+
+
+def _duck(relation: Any, where: str) -> DuckTable:
+    pairs = list(zip(relation.columns, map(str, relation.types), strict=True))
+    return DuckTable(where, _once(pairs, where), DuckDialect(), relation)
+
+
+def _once(pairs: Sequence[tuple[str, str]], where: str) -> dict[str, str]:
+    """Names are compared as the engines do, which do not tell capitals from small letters."""
+    names = [name.lower() for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise InvalidParameter(f"{where} must have columns with different names, got one twice")
+    return dict(pairs)
+
+
+def _duck_file(given: str) -> DuckTable:
+    """``duckdb::FILE`` is read by DuckDB; ``FILE.duckdb::TABLE`` is a table of a database."""
+    duckdb = required("duckdb", "tables and files of DuckDB")
+    first, _, second = given.partition(MARK)
+    path = Path(second if first == "duckdb" else first)
+    if not path.is_file():
+        raise InvalidParameter.refusing("data", "must be a file that exists", str(path))
+
+    known = re.search(r"\.(parquet|(csv|tsv)(\.gz)?)$", path.name.lower())
+    if first == "duckdb" and known is None:
+        raise InvalidParameter.refusing(
+            "data", "must be a .parquet, .csv or .tsv file", f"one named {path.name}"
+        )
+
+    def opened() -> tuple[Any, Any]:
+        if known is None or first != "duckdb":
+            connection = duckdb.connect(str(path), read_only=True)
+            return connection, connection.table(second)
+        connection = duckdb.connect()
+        read = connection.read_parquet if known[1] == "parquet" else connection.read_csv
+        return connection, read(str(path))
+
+    connection, relation = unquoted(opened, f"{given} must be a table that DuckDB can read")
+    return replace(_duck(relation, given), connection=connection)
+
+
+@dataclass(frozen=True)
+class Clean:
+    """A column as a double or a code, NULL where it is left out, and what must not be in it.
+
+    ``wrong`` holds, or is NULL, where anything must not; ``faults`` are conditions, each with what
+    it is called: missing, NaN, infinite, inexact.
+    """
+
+    expression: str
+    faults: dict[str, str]
+    wrong: str = "FALSE"
+
+
+def clean(engine: Engine, wanted: Wanted) -> Clean:
+    """As :mod:`mustdp.data` reads it into memory: the same values, and the same is refused."""
+    column = str(wanted.column)
+    kind, name = engine.kind(column), engine.dialect.name(column)
+    called = f"column {quoted(column)} of {engine.where}"
+    if isinstance(wanted, Category):
+        return Clean(_code(engine, wanted, kind, name, called), {})
+    if isinstance(wanted, Day) or not isinstance(wanted, Number):
+        raise InvalidParameter(
+            f"{called} must be numeric in an engine: a view can count days from a public date"
+        )
+    whole = re.fullmatch(_INTEGERS, kind) is not None
+    if not whole and kind != "boolean" and re.fullmatch(_FLOATS, kind) is None:
+        refuse_type(called, kind, wanted)
+    value, policy = f"CAST({name} AS DOUBLE)", wanted.missing or "refuse"
+    missing, most, faults = f"{name} IS NULL", double(1.7976931348623157e308), {}
+    if whole:
+        faults["inexact"] = f"({name} > {LARGEST_SIZE} OR {name} < -{LARGEST_SIZE})"
+        wrong = faults["inexact"]
+    elif kind == "boolean":
+        wrong = f"({name} <> {name})"
+    else:
+        # NaN is larger than all numbers in both engines, and equal to itself.
+        wrong = f"NOT (abs({value}) <= {most})"
+        faults["infinite"] = f"({name} IS NOT NULL AND NOT isnan({name}) AND abs({value}) > {most})"
+        if policy == "refuse":
+            faults["NaN"] = f"({name} IS NOT NULL AND isnan({name}))"
+        else:
+            wrong = f"({wrong} AND NOT isnan({name}))"
+        missing = f"({missing} OR isnan({name}))"
+    if policy == "refuse":
+        faults["missing"] = f"{name} IS NULL"
+    else:
+        wrong = f"COALESCE({wrong}, FALSE)"
+    filled = "NULL" if isinstance(policy, str) else double(policy)
+    return Clean(f"CASE WHEN {missing} THEN {filled} ELSE {value} END", faults, wrong)
+
+
+def _code(engine: Engine, wanted: Category, kind: str, name: str, called: str) -> str:
+    """The position in the list; whatever is missing is one of the others."""
+    if re.fullmatch(rf"{_INTEGERS}|boolean", kind):
+        text = f"CAST({name} AS {'VARCHAR' if isinstance(engine, DuckTable) else 'STRING'})"
+    elif re.fullmatch(r"varchar|string|enum\(.*", kind, flags=re.DOTALL):
+        text = f"CAST({name} AS VARCHAR)" if isinstance(engine, DuckTable) else name
+        text = engine.dialect.stripped(text)
+    else:
+        refuse_type(called, kind, wanted)
+    cases = " ".join(
+        f"WHEN {engine.dialect.text(value)} THEN {code}" for code, value in enumerate(wanted.values)
+    )
+    return f"CAST(CASE {text} {cases} ELSE {wanted.other} END AS DOUBLE)"

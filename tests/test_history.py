@@ -1,0 +1,78 @@
+"""No certified bound becomes looser from version to version, and no benchmark ratio doubles.
+
+The history also keeps a promise: a plan that could be described stays describable.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mustdp as md
+
+ROOT = Path(__file__).parents[1]
+
+
+def _module() -> Any:
+    spec = importlib.util.spec_from_file_location("history", ROOT / "benchmarks" / "history.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+history = _module()
+VERSIONS = history.versions()
+LATEST = VERSIONS[-1]
+
+
+def test_this_version_or_the_one_before_is_there() -> None:
+    assert LATEST["version"] <= md.__version__
+    assert len(LATEST["bounds"]) >= 37
+    names = {row["name"] for row in LATEST["bounds"]}
+    assert names == {name for name, *_ in history.settings()}
+
+
+@pytest.mark.parametrize("row", LATEST["bounds"], ids=lambda row: row["name"])
+def test_no_bound_is_looser_than_it_was(row: dict[str, Any]) -> None:
+    now = history.answer(row)
+    assert history.worse(row, now) is None, now
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ({"lower": 0.9, "upper": 1.001}, "looser"),
+        ({"lower": 0.9, "upper": float("nan")}, "crossed"),
+        ({"lower": 0.5, "upper": 0.89}, "below what an earlier version attained"),
+        ({"lower": 1.01, "upper": 1.0}, "crossed"),
+    ],
+)
+def test_what_is_worse_is_noticed(now: dict[str, float], said: str) -> None:
+    found = history.worse({"lower": 0.9, "upper": 1.0}, now)
+    assert found is not None
+    assert said in found
+
+
+def test_bounds_may_become_tighter() -> None:
+    assert history.worse({"lower": 0.9, "upper": 1.0}, {"lower": 0.95, "upper": 0.96}) is None
+
+
+def test_no_ratio_doubles_from_version_to_version() -> None:
+    for before, after in pairwise(VERSIONS):
+        assert not history.doubled(before["ratios"], after["ratios"])
+    assert history.doubled({"a": 1.0, "b": 1.0}, {"a": 2.1, "b": 1.9}) == ["a: 1 has become 2.1"]
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda one: one["version"])
+def test_every_plan_that_was_described_is_still_read(version: dict[str, Any]) -> None:
+    for row in version["bounds"]:
+        plan = history.plan_from_description(row["plan"])
+        again = json.loads(json.dumps(history.describe(plan)))
+        assert history.plan_from_description(again) == plan
