@@ -294,8 +294,8 @@ def test_plan(law: Law) -> None:
         printed = law(f"plan -n 1000 {column} {target}")
         epsilon = "given" if "epsilon" in target else "up"
         sides = {"epsilon": (epsilon, "epsilon"), "estimate_of": ("words", ""),
-                 "width": ("up", "width"), "standard_error": ("up", "standard_error"),
-                 "noise_share": ("words", "")}  # fmt: skip
+                 "width": ("up", "width"), "of_value": ("words", ""),
+                 "standard_error": ("up", "standard_error"), "noise_share": ("words", "")}  # fmt: skip
         printed.table(printed.data["rows"], **sides)
         printed.said("of the # interval", printed.data["level"], "given")
         printed.done()
@@ -470,7 +470,7 @@ READ = (
 #: What may be rounded to nearest by a format: sizes, shares, times, limits that are constants.
 NEAREST = {
     "_LARGEST", "SMALLEST", "SMALLEST_DELTA", "_PATIENCE", "drawn.width", "expected_distinct",
-    "noise_share", "ratio", "seconds", "share", "st_size", "trial.test_accuracy",
+    "noise_share", "ratio", "seconds", "share", "speed", "st_size", "trial.test_accuracy",
     "majority_baseline", "value", "low", "high",
 }  # fmt: skip
 
