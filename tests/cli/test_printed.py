@@ -470,7 +470,8 @@ READ = (
 #: What may be rounded to nearest by a format: sizes, shares, times, limits that are constants.
 NEAREST = {
     "_LARGEST", "SMALLEST", "SMALLEST_DELTA", "_PATIENCE", "drawn.width", "expected_distinct",
-    "noise_share", "ratio", "seconds", "share", "speed", "st_size", "trial.test_accuracy",
+    "noise_share", "ratio", "seconds", "share", "speed",
+    "st_size", "trial.test_accuracy",
     "majority_baseline", "value", "low", "high",
 }  # fmt: skip
 
