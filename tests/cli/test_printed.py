@@ -295,7 +295,8 @@ def test_plan(law: Law) -> None:
         epsilon = "given" if "epsilon" in target else "up"
         sides = {"epsilon": (epsilon, "epsilon"), "estimate_of": ("words", ""),
                  "width": ("up", "width"), "of_value": ("words", ""),
-                 "standard_error": ("up", "standard_error"), "noise_share": ("words", "")}  # fmt: skip
+                 "standard_error": ("up", "standard_error"),
+                 "noise_share": ("words", "")}  # fmt: skip
         printed.table(printed.data["rows"], **sides)
         printed.said("of the # interval", printed.data["level"], "given")
         printed.done()
