@@ -146,10 +146,13 @@ def log_growth(atom: SelectBest, relation: Relation, group: int) -> float:
 def selected_moments(
     atom: SelectBest, orders: FloatArray, relation: Relation, group: int
 ) -> FloatArray:
-    """log M_a of the best run: that of one run, log E[K] and (a - 1) log R."""
+    """log M_a of the best run: that of one run, log E[K] and (a - 1) log R, or no run at all."""
     total = math.log(atom.repetitions.largest_weight) + (orders - 1.0) * log_growth(
         atom, relation, group
     )
     for part, count in atoms(atom.inner).items():
         total = total + count * log_moments(part, orders, relation, group)
+    none = 1.0 - atom.repetitions.some_run()
+    if none > 0.0:  # nothing is released with the same chance on both sides
+        total = np.logaddexp(total, math.log(none))
     return np.asarray(total * (1.0 + 1e-13) + 1e-13)
