@@ -1,7 +1,7 @@
 """Exact noise against plain double-precision noise, on one core and in the same run.
 
-    python benchmarks/noise.py            a table
-    python benchmarks/noise.py --json     one JSON object
+    python -P benchmarks/noise.py            a table
+    python -P benchmarks/noise.py --json     one JSON object
 
 What is timed is what a release needs: a million values drawn from the operating system's key on,
 rounded exactly. torch's normal numbers are neither exact nor from a cryptographic generator.
@@ -27,6 +27,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from mustdp.noise import fused
 from mustdp.noise.exact import rounded
 from mustdp.noise.laws import GAUSSIAN, LAPLACE
 from mustdp.noise.release import noise_for, release
@@ -61,11 +62,20 @@ def draws() -> dict[str, Draw]:
         "release of a million sums": lambda: release(sums, gaussian, source),
         "numpy standard_normal": lambda: rng.standard_normal(VALUES),
     }
+    if fused.is_available():
+        values, out = [rng.normal(size=VALUES)], [np.empty(VALUES, dtype=np.float32)]
+        found["a step's release, fused"] = lambda: fused.release(
+            values, gaussian.lattice.step, gaussian.ratio, source, out
+        )
     try:
         torch: Any = importlib.import_module("torch")
     except ImportError:
         return found
     torch.set_num_threads(1)
+    training: Any = importlib.import_module("mustdp.training.networks.noise")
+    found["a step's noise, without numba"] = lambda: training.central_noise(
+        gaussian.ratio, VALUES, source
+    )
     found["torch.randn, double"] = lambda: torch.randn(VALUES, dtype=torch.float64)
     return found
 
@@ -92,7 +102,7 @@ def measure() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
-    for name in ("numpy", "scipy", "randomgen", "torch"):
+    for name in ("numpy", "scipy", "randomgen", "torch", "numba"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -44,18 +44,20 @@ def written_by(command: str) -> list[str]:
 def test_the_files_of_all_commands_are_known_here() -> None:
     """A new option that writes a file has to be looked at below."""
     found = {command: sorted(written_by(command)) for command in COMMANDS}
-    assert found == {"release": ["--csv", "--latex", "--report"], "bootstrap": [], "audit": []}
+    files = ["--csv", "--latex", "--report"]
+    assert found == {"release": files, "bootstrap": files, "audit": []}
 
 
+@pytest.mark.parametrize("command", ["release", "bootstrap"])
 @pytest.mark.parametrize("seed", [(), ("--seed", 1)], ids=["secret", "seeded"])
-def test_every_file_of_a_seeded_release_says_so(
-    run: Run, people: Path, tmp_path: Path, seed: tuple[object, ...]
+def test_every_file_of_a_seeded_run_says_so(
+    run: Run, people: Path, tmp_path: Path, seed: tuple[object, ...], command: str
 ) -> None:
-    files = {name: tmp_path / f"out{name}" for name in written_by("release")}
+    files = {name: tmp_path / f"out{name}" for name in written_by(command)}
     given = [part for name, path in files.items() for part in (name, path)]
     outcome = run(
-        "release", people, "--column", "age", "--lower", 0, "--upper", 100,
-        *COMMANDS["release"].split(), *given, *seed, "--json",
+        command, people, "--column", "age", "--lower", 0, "--upper", 100,
+        *COMMANDS[command].split(), *given, *seed, "--json",
     )  # fmt: skip
     assert outcome.status == 0, outcome.err
     texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}

@@ -23,8 +23,8 @@ POINTS: dict[str, tuple[Any, str, str]] = {
     "before the charge": (release, "charge_release", "before"),
     "after the charge": (release, "charge_release", "after"),
     "after the noise": (JointSums, "released", "after"),
-    "before the table is written": (command, "_write", "before"),
-    "after the table is written": (command, "_write", "after"),
+    "before the table is written": (command, "write_files", "before"),
+    "after the table is written": (command, "write_files", "after"),
 }
 
 

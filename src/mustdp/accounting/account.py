@@ -149,8 +149,7 @@ class SearchedAccount:
         plan = with_joined_guarantees(plan)
         self._work = Computation(plan, self.relation, method, group)
         self.composition, self._chosen, self.dimension = ONE_PAIR, composition, dimension
-        proved = composition if group == 1 else "pair"  # families are proved for one record
-        self._family = FamilyComposition(plan, self._work, proved, dimension)
+        self._family = FamilyComposition(plan, self._work, composition, dimension, group)
         self._lock = RLock()
 
     @property
@@ -616,7 +615,8 @@ def account(
         where nothing is known.
     group : int, default=1
         How many records of one person the guarantee covers: neighbours differ in up to this many.
-        All are replaced, or all are on one side; families are proved for one record.
+        All are replaced, or all are on one side.
+        For several, families are proved for Gaussian noise on batches of one stage.
 
     Returns
     -------

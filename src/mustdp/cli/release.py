@@ -102,7 +102,7 @@ _statistics = Panel(
     --ratio A,B              The same by their ratio.
     --adjust NAME            Several comparisons: p-values by holm (the default), bonferroni or
                              none.
-    --labels FILE            Names of columns and groups, title and footnotes, in YAML.
+    --labels YAML            A file with names of columns and groups, title and footnotes.
     """,
 )
 _written = Panel(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+from scipy.integrate import trapezoid
 
 from mustdp.accounting.pld.compose import Composition, Tilted
 from mustdp.accounting.pld.discretise import DiscreteLoss
@@ -410,7 +411,7 @@ class _Cut:
         """E W^2 for W = Z between -low and b: integrals of convex prices by trapezoids."""
         up, down = _SHARES[:, None] * self._b, _SHARES[:, None] * low
         puts = self._variable.value((self._variable.mean - down).ravel()).reshape(down.shape)
-        areas = np.trapezoid(self._value(up), up, axis=0) + np.trapezoid(puts, down, axis=0)
+        areas = trapezoid(self._value(up), up, axis=0) + trapezoid(puts, down, axis=0)
         whole = 2.0 * areas * self._more * _UP - 2.0 * self._b * self._call * self._less
         return np.asarray(np.maximum(whole, 0.0))
 

@@ -28,6 +28,7 @@ from mustdp.accounting.families.triples import (
     MOST_COPIES,
     DiscTriples,
     DistantTriples,
+    DistinctCopies,
     LineTriples,
     NestedCopies,
     PairFamily,
@@ -45,7 +46,7 @@ from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof
 from mustdp.mechanisms.laws import Noise
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw, stage_law
+from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
 from mustdp.sampling.schemes import Multistage
 
 # Which family of pairs is proved for an atom of a plan.
@@ -58,7 +59,12 @@ _MOST_SLOTS = 0.5
 
 
 def family_of(
-    atom: Atom, relation: Relation, *, dimension: int | None = None, tail: float = 1e-20
+    atom: Atom,
+    relation: Relation,
+    *,
+    dimension: int | None = None,
+    tail: float = 1e-20,
+    group: int = 1,
 ) -> PairFamily | None:
     """The family of pairs of one atom, or None where only the single pair is proved."""
     if relation != Relation.REPLACE_ONE or not isinstance(atom, Subsample):
@@ -76,6 +82,10 @@ def family_of(
     # A stated shift says how far one copy moves the result, not that contributions add up.
     adds_up = mechanism.in_a_ball
     first = stages[0]
+    if group > 1:
+        if not gaussian or not adds_up or len(stages) > 1:
+            return None
+        return _several_records(first, scheme.n, shift, group, tail)
     if len(stages) == 1 and first.kind == "wor":
         chance = first.size / scheme.n
         if not gaussian or dimension == 1:
@@ -85,15 +95,30 @@ def family_of(
         return None
     population = scheme.n if len(stages) == 1 else first.size
     law = stage_law(stages[-1], population, 1, tail)
-    if len(stages) > 2 or law.zero <= 0.0 or law.positive.size > MOST_COPIES:
-        return None
-    if law.positive_values.size != law.positive_values[-1]:  # multiplicities with gaps
+    if len(stages) > 2 or not _is_short(law):
         return None
     if first.kind == "wr" and len(stages) == 2:
         return _replaced_twice(scheme, mechanism.profiles(shift), shift, law, tail)
     if first.kind == "wr":
         return ReplacementCopies(law, shift)
     return NestedCopies(law, shift, chance=first.size / scheme.n)
+
+
+def _is_short(law: MultiplicityLaw) -> bool:
+    """Whether a law begins at zero copies, has no gaps, and ends soon."""
+    if law.zero <= 0.0 or not 0 < law.positive.size <= MOST_COPIES:
+        return False
+    return bool(law.positive_values.size == law.positive_values[-1])
+
+
+def _several_records(
+    stage: Stage, n: int, shift: float, group: int, tail: float
+) -> DistinctCopies | None:
+    """Records of one person; all places must be able to hold records of others instead."""
+    if n - group < (stage.size if stage.kind == "wor" else 1):
+        return None
+    law = stage_law(stage, n, group, tail)
+    return DistinctCopies(law, shift) if _is_short(law) else None
 
 
 def _replaced_twice(
@@ -154,6 +179,7 @@ def family_bounds(
     work: float = DEFAULT_WORK,
     known: tuple[Computation, float] | None = None,
     watch: Watch = lambda _: None,
+    group: int = 1,
 ) -> FamilyBounds | None:
     """Bounds of epsilon at delta, or of delta at epsilon; None where no atom has a family.
 
@@ -163,7 +189,7 @@ def family_bounds(
     """
     if not counted or any(count < 1 for _, count in counted):
         raise InvalidParameter("every atom must occur at least once")
-    plan = _Plan(tuple(counted), relation, question, dimension, known)
+    plan = _Plan(tuple(counted), relation, question, dimension, known, group)
     if plan.steps < 2 or all(family is None for family in plan.families.values()):
         return None
     return plan.answer(work, watch)
@@ -174,14 +200,16 @@ class _Plan:
 
     def __init__(
         self, counted: tuple[Counted, ...], relation: Relation, question: Question,
-        dimension: int | None, known: tuple[Computation, float] | None,
+        dimension: int | None, known: tuple[Computation, float] | None, group: int = 1,
     ) -> None:  # fmt: skip
         self.question = question
         self.atoms: tuple[Atom, ...] = tuple(atom for atom, _ in counted)
         self.counts = [count for _, count in counted]
         self.steps = sum(self.counts)
         if known is None:
-            self.pairs = tuple(atom_pairs(atom, relation, "certified") for atom in self.atoms)
+            self.pairs = tuple(
+                atom_pairs(atom, relation, "certified", group) for atom in self.atoms
+            )
             dominating = [pair.dominating for pair in self.pairs]
             self.survey = survey(dominating, self.counts)
             single = UpperCurve(dominating, self.counts, self.survey.grid(_OLD_FRACTION))
@@ -201,7 +229,8 @@ class _Plan:
         self.rare = _RARE * self.delta / self.steps
         tail = max(1e-30, 0.01 * self.rare)
         self.families = {
-            atom: family_of(atom, relation, dimension=dimension, tail=tail) for atom in self.atoms
+            atom: family_of(atom, relation, dimension=dimension, tail=tail, group=group)
+            for atom in self.atoms
         }
 
     def answer(self, work: float, watch: Watch) -> FamilyBounds:
@@ -409,6 +438,7 @@ def family_along(
     epsilon: FloatArray,
     dimension: int | None,
     work: float,
+    group: int = 1,
 ) -> StepProfile | None:
     """Epsilons at ``delta`` after each of ``counts`` steps, deltas at ``epsilon`` after ``steps``.
 
@@ -426,7 +456,13 @@ def family_along(
     last = max(steps, *counts)
     try:
         family_bounds(
-            [(atom, last)], relation, EpsilonAt(delta), dimension=dimension, work=work, watch=watch
+            [(atom, last)],
+            relation,
+            EpsilonAt(delta),
+            dimension=dimension,
+            work=work,
+            watch=watch,
+            group=group,
         )
     except Contradiction:
         raise
@@ -461,16 +497,17 @@ class FamilyComposition:
     """What the family says about one plan, each question worked out once."""
 
     def __init__(
-        self, plan: Plan, pair: Computation, composition: str, dimension: int | None
+        self, plan: Plan, pair: Computation, composition: str, dimension: int | None, group: int
     ) -> None:
-        self._pair, self._relation, self._dimension = pair, pair.relation, dimension
+        self._pair, self._relation = pair, pair.relation
+        self._dimension, self._group = dimension, group
         self._work = _WORK[composition]
         # What is only drawn, or asked about at several places, takes less.
         self._view_work = self._work
         if composition != "family":
             self._view_work = min(self._work, _WORK["quick"])
         every = composition != "quick"
-        self._counted = _with_family(plan, pair.relation, every=every) if self._work else ()
+        self._counted = _with_family(plan, pair.relation, group, every=every) if self._work else ()
         self._found: dict[tuple[Question, float], FamilyBounds | None] = {}
 
     def tighten(self, bounds: Bounds, question: Question) -> tuple[Bounds, str]:
@@ -528,7 +565,7 @@ class FamilyComposition:
         ((atom, steps),) = self._counted
         return family_along(
             atom, steps, self._relation, delta=delta, counts=counts, epsilon=epsilon,
-            dimension=self._dimension, work=_SHARE_ALONG * self._view_work,
+            dimension=self._dimension, work=_SHARE_ALONG * self._view_work, group=self._group,
         )  # fmt: skip
 
     def _ask(
@@ -541,7 +578,7 @@ class FamilyComposition:
             try:
                 self._found[key] = family_bounds(
                     self._counted, self._relation, question,
-                    dimension=self._dimension, work=work,
+                    dimension=self._dimension, work=work, group=self._group,
                     known=None if upper is None else (self._pair, upper),
                 )  # fmt: skip
             except Contradiction:
@@ -551,14 +588,16 @@ class FamilyComposition:
         return self._found[key]
 
 
-def _with_family(plan: Plan, relation: Relation, *, every: bool) -> tuple[Counted, ...]:
+def _with_family(plan: Plan, relation: Relation, group: int, *, every: bool) -> tuple[Counted, ...]:
     """The atoms of a plan with their counts; none if one pair per step is all there is.
 
     Unless ``every`` family counts, one that costs much and gains little is no reason to begin.
     """
     counted = tuple(atoms(plan).items())
     families = (
-        family_of(atom, relation, tail=_COARSEST_TAIL) for atom, count in counted if count > 1
+        family_of(atom, relation, tail=_COARSEST_TAIL, group=group)
+        for atom, count in counted
+        if count > 1
     )
     repeated = any(
         found is not None and (every or not isinstance(found, ReplacedTwice)) for found in families

@@ -917,6 +917,23 @@ class ReplacementCopies(Copies):
         )
 
 
+class DistinctCopies(ReplacementCopies):
+    """Several records of one person, drawn with or without replacement: ``law`` counts them.
+
+    The places hold different records, so each has a triangle of its own. That of the first is kept,
+    in all others everything is s apart.
+    """
+
+    def _stall(self, corner: Corner) -> _Stall:
+        """Component j of P at u + (j-1) s; of Q at 0 and, from one copy on, at u - w."""
+        u, w = corner.lengths
+        copies, s = self.law.positive_values, self.shift
+        demand_at = np.append(0.0, np.full(copies.size, u - w))
+        return _Stall(
+            copies * s - (s - u), demand_at, (SourceTriangle(0, 0, 1, corner.cosines[0]),)
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class NestedCopies(Copies):
     """MUSTow: a slot of stage I holds x, x' or y*; ``law`` counts the draws of one slot."""

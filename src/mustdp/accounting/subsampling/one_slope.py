@@ -169,10 +169,6 @@ def amplified_epsilon(epsilon: ArrayLike, eta: float) -> FloatArray:
     >>> amplified_epsilon([0.5, 1000.0], 0.4)
     array([2.30705693e-01, 9.99083709e+02])
     """
-    if isinstance(scheme, TruncatedPoisson):
-        raise NotCovered(
-            "the theorem of the paper has no Poisson sampling with a cap: see one_step"
-        )
     eps = checks.reals("epsilon", epsilon, at_least=0)
     eta = checks.real("eta", eta, at_least=0, at_most=1)
     small = np.minimum(eps, 1.0)

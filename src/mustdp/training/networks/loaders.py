@@ -408,6 +408,10 @@ class TrainingRecords:
         *inputs, target = (self._selected(t, rows) for t in self._tensors)
         return Rows(tuple(inputs), target, self.names)
 
+    def numbers(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The records that were drawn, by their numbers."""
+        return indices
+
     def fingerprint(self) -> str:
         """A hash of a few records, for processes that must number the same ones alike.
 

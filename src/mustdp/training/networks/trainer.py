@@ -694,7 +694,7 @@ class PrivateTrainer(NotCopied):
         """The clipped sum of this process's part; now and then records are tried for separation."""
         scales, due = None, self._trials.due(number)
         if due and batch.distinct:
-            trial = self._trials.of_batch(number, batch.indices)
+            trial = self._trials.of_batch(number, self._drawn.numbers(batch.indices))
             self._clipper.try_again(trial, lambda: self._masks(number))
             scales = self._trials.scales(number)
         pieces = self._places.watched(self._pieces.of(batch), again=due)

@@ -88,6 +88,10 @@ class UnitRecords:
         split = found.changed(lambda x: torch.unflatten(x, 0, (-1, self.slots)))
         return replace(split, weights=sent(weights, found.target.device))
 
+    def numbers(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A record of each of some users."""
+        return np.array([self._owned[int(user)][0] for user in indices], dtype=np.int64)
+
     def fingerprint(self) -> str:
         """As that of the records, with who owns them."""
         owners = hashlib.sha256(self._owners.tobytes()).hexdigest()
