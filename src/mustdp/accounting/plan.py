@@ -163,8 +163,10 @@ class Banded:
     def _scaled(self, plan: Plan) -> Plan:
         if isinstance(plan, Sequence):
             return Sequence(tuple(map(self._scaled, plan.parts)))
-        if isinstance(plan, Repeat | Subsample | InEpoch):
+        if isinstance(plan, Repeat | Subsample):
             return replace(plan, inner=self._scaled(plan.inner))
+        if isinstance(plan, InEpoch):
+            return subsample(plan.epoch, self._scaled(plan.inner))
         if isinstance(plan, Banded):
             return self._scaled(plan.unrolled)
         if self.column_norm == 1.0:
