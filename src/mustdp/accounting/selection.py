@@ -3,10 +3,10 @@
 Let h be the profile of one run, f the generating function of the number K of runs and R the largest
 f'(q)/f'(q') over the chances q, q' that one event has in a run on neighbouring data. Then
 
-    H_alpha(best || best') <= E[K] h(alpha / R)     for every alpha,
+    H_alpha(best || best') <= E[K] h(alpha / R)     for every alpha >= 1,
 
-and log E_Q' (dQ/dQ')^a grows by at most log E[K] + (a - 1) log R. The proof, and how R is read off
-h, are in docs/derivations/selection.md.
+and E_Q' (dQ/dQ')^a grows at most to P(K = 0) plus E[K] R^(a-1) times itself. The proof, and how R
+is read off h, are in docs/derivations/selection.md.
 """
 
 from __future__ import annotations
