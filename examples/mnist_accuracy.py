@@ -92,7 +92,10 @@ def network(model: str) -> nn.Module:
     """The linear model on the features, or the network on the pictures."""
     torch.manual_seed(0)
     if model == "scattering":
-        return nn.Linear(81 * 49, 10)
+        linear = nn.Linear(81 * 49, 10)
+        nn.init.zeros_(linear.weight)
+        nn.init.zeros_(linear.bias)
+        return linear
     return nn.Sequential(
         nn.Conv2d(1, 16, 8, 2, padding=2), nn.Tanh(), nn.MaxPool2d(2, 1),
         nn.Conv2d(16, 32, 4, 2), nn.Tanh(), nn.MaxPool2d(2, 1),
@@ -108,7 +111,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=3.0)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--batch", type=int, default=4096)
-    parser.add_argument("--rate", type=float, default=4.0)
+    parser.add_argument("--rate", type=float, default=8.0)
     parser.add_argument("--records", type=int, help="only so many of the records, to try it out")
     asked = parser.parse_args()
     data = md.load_data("mnist", asked.data)
@@ -130,7 +133,7 @@ def main() -> None:
         budget,
         optimizer=torch.optim.SGD(model.parameters(), lr=asked.rate, momentum=0.9),
         max_grad_norm=0.1,
-        ema=0.95,
+        ema=0.97,
     ).train()
     seconds = time.perf_counter() - started
     inputs, labels = tensors(data.X_test, data.y_test)

@@ -15,6 +15,7 @@ from mustdp.errors import MissingExtra
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "plots": ("pictures, reports and the explorer", ("matplotlib", "jinja2", "markupsafe")),
     "train": ("networks and linear models", ("torch", "sklearn")),
+    "fast": ("exact noise in training by compiled code", ("numba",)),
     "files": ("files of Stata, SPSS and SAS", ("pyreadstat",)),
     "duckdb": ("tables and files of DuckDB", ("duckdb",)),
     "spark": ("data frames of Spark", ("pyspark",)),

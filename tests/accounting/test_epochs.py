@@ -54,7 +54,8 @@ def test_shuffling_is_known_from_both_sides(row: dict[str, Any]) -> None:
     plan = shuffled(row["sigma"], row["steps"])
     found = md.account(plan, relation="add_remove").epsilon(1e-6)
     assert found.lower == pytest.approx(row["lower"], abs=6e-4)
-    assert found.upper == pytest.approx(row["upper"], abs=6e-4)
+    # The reference is without amplification.
+    assert row["lower"] < found.upper <= row["upper"] + 6e-4
     poisson = md.poisson(10**6, 1 / row["steps"])
     noise = md.gaussian(noise_multiplier=row["sigma"])
     promised = md.account(md.repeat(row["steps"], md.subsample(poisson, noise))).epsilon(1e-6)

@@ -164,3 +164,11 @@ def test_a_draw_of_everything_hidden_in_a_sequence_is_refused() -> None:
         with pytest.raises(md.NotCovered, match="add_remove"):
             md.account(plan, relation="add_remove")
         assert md.account(plan, relation="replace_one").steps >= 1
+
+
+def test_more_records_of_one_person_than_there_are() -> None:
+    for inner in (NOISE, md.repeat(5, md.subsample(md.wor(4, 2), NOISE))):
+        with pytest.raises(md.InvalidParameter, match="group must be an integer from 1 to 2"):
+            md.account(md.subsample(md.wr(2, 4), inner), group=3, relation="replace_one").epsilon(
+                1e-6
+            )

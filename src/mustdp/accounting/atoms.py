@@ -49,6 +49,7 @@ from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof, TabulatedProfiles
 from mustdp.mechanisms.laws import dual
 from mustdp.mechanisms.relation import Relation, default_relation, moves
+from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import TangentTable, chord, hull_slopes, two_sided
@@ -486,6 +487,7 @@ def _subsampled(
 def _nested(atom: Subsample, relation: Relation, method: str, group: int) -> AtomPairs:
     """A subset that several releases share: compose inside, amplify outside."""
     scheme = atom.scheme
+    group = checks.integer("group", group, 1, scheme.n)
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover a subset that is reused")
     if isinstance(scheme, Poisson) and relation == Relation.ADD_REMOVE:

@@ -24,12 +24,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr
 
+from mustdp.accounting.epochs.add_remove import AllocationProfile
+from mustdp.accounting.epochs.clones import Clones
+from mustdp.accounting.epochs.replace_one import ReplacedProfile
 from mustdp.accounting.epochs.sums import OnGrid, TooLong, above, masses_of, places, prices
 from mustdp.accounting.epochs.tables import falling_root
 from mustdp.accounting.pld.compose import Composition
@@ -861,18 +864,32 @@ _NARROW = 3e-5
 #: Points of a table: the first step over the spread of alpha, how many nats the profile falls from
 #: one to the next where it is above a small value and where it is below, and how fast steps grow.
 _FIRST, _NATS, _SMALL, _NATS_BELOW, _RATIO = 0.25, 0.35, 1e-10, 1.2, 0.3
+#: Clones are looked for where a record moves its batch at least so far; they hide it among fewer
+#: batches, by about this factor. From the second distance on marks are not looked at.
+_LITTLE_NOISE, _FEWER, _FEW_MARKS = 0.26, 4.0, 0.36
+#: Nor at larger alphas than one at which they are behind clones by this factor.
+_BEHIND = 2.0
 #: Points in a row at which nothing is gained before no further ones are looked at.
 _MOST_MISSED = 3
 
 
 class ShuffledProfile:
-    """One order of the neighbours: the smallest of both forms and of no amplification."""
+    """One order of the neighbours: the smallest of all forms and of no amplification."""
 
     def __init__(
-        self, contrast: LikelihoodDifference, marks: Marks, bins: int, released: float
+        self,
+        contrast: LikelihoodDifference,
+        marks: Marks,
+        bins: int,
+        released: float,
+        clones: Clones | None = None,
     ) -> None:
         """``released`` is the chance that the record is in a batch that is released."""
         self._contrast, self._marks, self._bins, self._released = contrast, marks, bins, released
+        self._clones = clones
+        #: From this alpha - 1 on marks are not looked at.
+        far = marks.radius is not None and marks.radius >= _FEW_MARKS
+        self._last_marked = -1.0 if clones is not None and far else math.inf
         #: The other order of the neighbours, where that has another profile.
         self.other: ShuffledProfile = self
         self._known: dict[float, float] = {}
@@ -939,7 +956,8 @@ class ShuffledProfile:
     @cached_property
     def _scale(self) -> float:
         """How widely alpha spreads."""
-        return WorstTerm(self._contrast, 0.0).size / math.sqrt(self._bins)
+        bins = self._bins if self._clones is None else self._bins / _FEWER
+        return WorstTerm(self._contrast, 0.0).size / math.sqrt(bins)
 
     @cached_property
     def _joined(self) -> Table:
@@ -970,11 +988,23 @@ class ShuffledProfile:
             plain = float(self.plain(np.log1p(np.array([x * (1.0 - 8.0 * ROUNDOFF)])))[0])
             found = plain
             if plain > _SMALLEST and self._home is not None and self._amplified:
-                found = min(plain, self._bound(x, self._home))
+                found = self._cloned(x, plain)
+                if x < self._last_marked:
+                    marked = self._bound(x, self._home)
+                    if self._clones is not None and marked > _BEHIND * found:
+                        self._last_marked = x
+                    found = min(found, marked)
             # Profiles fall: what holds nearer by holds here.
             nearer = [value for other, value in self._known.items() if other < x]
             self._known[x] = min([found, *nearer])
         return self._known[x]
+
+    def _cloned(self, x: float, plain: float) -> float:
+        """The third form, which is worth its time with less noise."""
+        try:
+            return plain if self._clones is None else self._clones.bound(x, plain)
+        except (NumericalFailure, ArithmeticError):
+            return plain
 
     def _bound(self, x: float, home: GriddedTerm) -> float:
         """The smaller of both forms at one alpha."""
@@ -1022,8 +1052,11 @@ def shuffled_pair(epoch: Epoch, mechanism: AdditiveNoise, relation: Relation) ->
     if relation == Relation.ADD_REMOVE:
         # All records are within one shift of the empty place.
         marks = Marks(gaussian_profile(2.0 * shift), shift)
-        ahead = ShuffledProfile(Present(shift), marks, bins, released)
-        behind = ShuffledProfile(Absent(shift), marks, bins, released)
+        near, far = (
+            _clones(shift, bins, partial(_left_out, shift, backward)) for backward in (False, True)
+        )
+        ahead = ShuffledProfile(Present(shift), marks, bins, released, near)
+        behind = ShuffledProfile(Absent(shift), marks, bins, released, far)
         ahead.other, behind.other = behind, ahead
         return DominatingPair(ahead, behind)
     profile = noise_profile(mechanism.noise, shift)
@@ -1031,6 +1064,21 @@ def shuffled_pair(epoch: Epoch, mechanism: AdditiveNoise, relation: Relation) ->
     if has_proof(mechanism, Proof.GAUSSIAN):
         # Points that are pairwise at most this far apart lie in a ball of that radius (Jung).
         radius = 0.5 * shift if mechanism.in_a_ball else shift / math.sqrt(2.0) * _UP
+    clones = None
+    if radius is not None and mechanism.in_a_ball:
+        clones = _clones(radius, bins, partial(_swapped, radius))
     return DominatingPair.of(
-        ShuffledProfile(Swapped(profile), Marks(profile, radius), bins, released)
+        ShuffledProfile(Swapped(profile), Marks(profile, radius), bins, released, clones)
     )
+
+
+def _clones(radius: float, bins: int, allocated: Callable[[int], Profile]) -> Clones | None:
+    return Clones(radius, bins, allocated) if radius >= _LITTLE_NOISE else None
+
+
+def _swapped(radius: float, batches: int) -> Profile:
+    return ReplacedProfile(radius, batches, batches)
+
+
+def _left_out(shift: float, backward: bool, batches: int) -> Profile:
+    return AllocationProfile(shift, batches, batches, backward=backward)

@@ -184,6 +184,8 @@ class CheckpointFile:
             content = read_file(self.path)
         except OSError as problem:
             raise InvalidParameter(f"checkpoint {self.path} cannot be read: {problem}") from None
+        if content.startswith(_ENVELOPE.format.encode()):  # of version 1, which began with it
+            _ENVELOPE.open_bytes(content, f"checkpoint {self.path}")
         comment, archive = content[-_ENVELOPE.head :], content[: -_ENVELOPE.head]
         _ENVELOPE.open_bytes(comment + archive, f"checkpoint {self.path}")
         state: dict[str, Any] = torch.load(
