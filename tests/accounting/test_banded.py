@@ -67,6 +67,17 @@ def test_column_norms_are_sensitivities() -> None:
     assert md.account(plan).steps == 10
 
 
+def test_column_norms_count_in_batches_that_hold_all_records() -> None:
+    """An epoch of one batch is that batch, and its noise is as small for its columns."""
+    noise = md.gaussian(noise_multiplier=2.0)
+    whole = md.subsample(md.random_allocation(10, 1), noise)
+    found, expected = (
+        md.account(md.banded(md.repeat(5, one), 1, strategy=3.0 * np.eye(2)), relation="add_remove")
+        for one in (whole, noise)
+    )
+    assert found.epsilon(1e-5).upper == expected.epsilon(1e-5).upper
+
+
 def test_written_and_charged(tmp_path: Path) -> None:
     plan = md.banded(md.repeat(8, ROUND), bands=3)
     assert plan_from_description(json.loads(json.dumps(describe(plan)))) == plan

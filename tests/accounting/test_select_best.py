@@ -212,6 +212,14 @@ def test_plans_are_written_composed_calibrated_and_charged(tmp_path: Path) -> No
         assert [entry.plan for entry in ledger.entries()] == [md.select_best(QUICK, 4.0)]
 
 
+def test_runs_that_hardly_ever_happen_do_not_make_others_cheaper() -> None:
+    """No run at all is an outcome, too: Renyi divergences of what else is released stay."""
+    other, orders = md.gaussian(noise_multiplier=1.0), [2.0, 8.0]
+    rare = md.select_best(md.gaussian(noise_multiplier=5.0), 0.001, law="poisson")
+    found = md.account(md.sequence(other, rare), relation="add_remove").renyi(orders)
+    assert np.all(found.upper >= np.array(orders) / 2.0)
+
+
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_both_relations_and_groups(relation: str) -> None:
     plan = md.select_best(RUN, 10.0)
@@ -229,7 +237,7 @@ def test_bad_numbers_of_runs_are_refused(arguments: tuple[float]) -> None:
 
 
 def test_bad_laws_and_subsets_are_refused() -> None:
-    for law in ("fixed", -1.0, math.nan, 101.0):
+    for law in ("fixed", -1.0, math.nan, 101.0, 1e-95):
         with pytest.raises(md.InvalidParameter, match="law"):
             md.select_best(RUN, 5.0, law=law)
     with pytest.raises(md.NotCovered, match="best of several runs on a subset"):

@@ -147,3 +147,12 @@ def test_renyi_divergences_cover_what_is_attained(relation: str) -> None:
     for order, upper in zip(orders.tolist(), found.tolist(), strict=True):
         exact = math.log(float(np.sum(p**order * q ** (1 - order)))) / (order - 1)
         assert exact <= upper * (1 + 1e-6)
+
+
+def test_renyi_divergences_cover_fewer_records_than_n() -> None:
+    """Of ten records each is kept as often as it is drawn, though of a million hardly any is."""
+    noise = md.gaussian(noise_multiplier=1.0)
+    most = md.account(md.subsample(md.truncated_poisson(10**6, 0.5, 10), noise))
+    few = md.account(md.subsample(md.poisson(10, 0.5), noise))
+    orders = [1.5, 2.0, 4.0, 8.0]
+    assert np.all(most.renyi(orders).upper >= few.renyi(orders).lower)

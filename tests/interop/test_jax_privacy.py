@@ -145,7 +145,7 @@ NOISE = md.gaussian(noise_multiplier=3.0)
                 cycle_length=4,
                 partition_type=selection.PartitionType.INDEPENDENT,
             ),
-            md.repeat(4, md.subsample(md.poisson(60, 0.3), NOISE)),
+            md.banded(md.repeat(4, md.subsample(md.poisson(60, 0.3), NOISE)), 4),
         ),
         (
             selection.FixedBatchSampling(batch_size=7, iterations=5),
@@ -227,6 +227,7 @@ def test_users_of_a_scheme() -> None:
         (10, {"cycle_length": 2, "sampling_method": FIXED}, "cycle_length"),
         (10, {"cycle_length": 2, "noise_multipliers": [(0, 1.0), (5, 2.0)]}, "cycle_length"),
         (10, {"cycle_length": 20_000}, "cycle_length"),
+        (10, {"cycle_length": 2, "examples_per_user": 2}, "group"),
         (10, {"noise_multipliers": math.nan}, "noise_multiplier"),
         (10, {"noise_multipliers": [(1, 2.0)]}, "step 0"),
         (10, {"batch_size": 20_000}, "rate"),

@@ -288,3 +288,14 @@ def test_every_order_counts_and_the_very_budget_fits(epsilon: float, delta: floa
         assert limit.spent(Cost(tuple(sums), 0)) <= limit.epsilon * (1 + 1e-12)
         sums[which] = None
         assert not limit.fits(Cost(tuple(sums), 0))
+
+
+def test_fewer_records_than_n_spend_as_much_with_a_cap() -> None:
+    """Ten of at most a million records are kept as often as they are drawn."""
+    noise = md.gaussian(noise_multiplier=1.0)
+    orders = (1.5, 2.0, 3.0)
+    capped, few = (
+        divergences(md.subsample(scheme, noise), "add_remove", orders, 1e-8).by_order
+        for scheme in (md.truncated_poisson(10**6, 0.5, 10), md.poisson(10, 0.5))
+    )
+    assert all(most >= least for most, least in zip(capped, few, strict=True))

@@ -347,7 +347,9 @@ def _drawn(atom: Subsample, orders: FloatArray, special: int, moved: float) -> F
     if special == 0:
         return np.zeros(orders.size)
     scheme = atom.scheme
-    law = scheme.law(special, _TAIL)
+    # With a cap n is only the most records there can be; of fewer each is kept more often.
+    drawn = scheme.poisson if isinstance(scheme, TruncatedPoisson) else scheme
+    law = drawn.law(special, _TAIL)
     copies = np.append(law.support, float(scheme.m if isinstance(scheme, Multistage) else special))
     error = law.relative_error + (law.support.size + 16.0) * ROUNDOFF
     with np.errstate(divide="ignore"):

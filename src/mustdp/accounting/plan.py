@@ -165,10 +165,14 @@ class Banded:
             return Sequence(tuple(map(self._scaled, plan.parts)))
         if isinstance(plan, Repeat | Subsample):
             return replace(plan, inner=self._scaled(plan.inner))
+        if isinstance(plan, InEpoch):
+            return subsample(plan.epoch, self._scaled(plan.inner))
         if isinstance(plan, Banded):
             return self._scaled(plan.unrolled)
-        if not isinstance(plan, AdditiveNoise) or self.column_norm == 1.0:
+        if self.column_norm == 1.0:
             return plan
+        if not isinstance(plan, AdditiveNoise):
+            raise NotCovered(f"the noise of {type(plan).__name__} has no scale for column_norm")
         if plan.shift is not None:
             return replace(plan, shift=math.nextafter(plan.shift * self.column_norm, math.inf))
         less = math.nextafter(float(plan.noise_multiplier or math.nan) / self.column_norm, 0.0)

@@ -3,10 +3,10 @@
 Let h be the profile of one run, f the generating function of the number K of runs and R the largest
 f'(q)/f'(q') over the chances q, q' that one event has in a run on neighbouring data. Then
 
-    H_alpha(best || best') <= E[K] h(alpha / R)     for every alpha,
+    H_alpha(best || best') <= E[K] h(alpha / R)     for every alpha >= 1,
 
-and log E_Q' (dQ/dQ')^a grows by at most log E[K] + (a - 1) log R. The proof, and how R is read off
-h, are in docs/derivations/selection.md.
+and E_Q' (dQ/dQ')^a grows at most to P(K = 0) plus E[K] R^(a-1) times itself. The proof, and how R
+is read off h, are in docs/derivations/selection.md.
 """
 
 from __future__ import annotations
@@ -146,10 +146,13 @@ def log_growth(atom: SelectBest, relation: Relation, group: int) -> float:
 def selected_moments(
     atom: SelectBest, orders: FloatArray, relation: Relation, group: int
 ) -> FloatArray:
-    """log M_a of the best run: that of one run, log E[K] and (a - 1) log R."""
+    """log M_a of the best run: that of one run, log E[K] and (a - 1) log R, or no run at all."""
     total = math.log(atom.repetitions.largest_weight) + (orders - 1.0) * log_growth(
         atom, relation, group
     )
     for part, count in atoms(atom.inner).items():
         total = total + count * log_moments(part, orders, relation, group)
+    none = 1.0 - atom.repetitions.some_run()
+    if none > 0.0:  # nothing is released with the same chance on both sides
+        total = np.logaddexp(total, math.log(none))
     return np.asarray(total * (1.0 + 1e-13) + 1e-13)

@@ -25,7 +25,7 @@ import numpy as np
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import Plan, repeat, sequence, steps_of, subsample
+from mustdp.accounting.plan import Plan, banded, repeat, sequence, steps_of, subsample
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.extras import required
 from mustdp.limits import MOST_STEPS
@@ -156,7 +156,12 @@ def _training_plan(num_updates: int, run: Any) -> tuple[Plan, str]:
         for count, z, size in parts
         for noise in [gaussian(noise_multiplier=z)]
     ]
-    return sequence(*plans), "add_remove"
+    return _in_turn(sequence(*plans), cycle), "add_remove"
+
+
+def _in_turn(plan: Plan, cycle: int) -> Plan:
+    """The plan of one group of so many; people with records in several are refused later."""
+    return banded(plan, cycle) if cycle > 1 else plan
 
 
 def _settings(noise: Any, sizes: Any, steps: int) -> list[tuple[int, float, int]]:
@@ -233,7 +238,8 @@ def plan_of(strategy: Any, num_examples: int, noise_multiplier: float) -> Plan:
                 "strategy must have groups of type INDEPENDENT: one record more or less changes "
                 "groups of equal size"
             )
-        return repeat(-(-steps // cycle), subsample(poisson(n, strategy.sampling_prob), noise))
+        step = subsample(poisson(n, strategy.sampling_prob), noise)
+        return _in_turn(repeat(-(-steps // cycle), step), cycle)
     if type(strategy) is batch_selection.BallsInBinsSampling:
         if steps > strategy.cycle_length:
             raise NotCovered(

@@ -32,6 +32,7 @@ from mustdp.randomness.keys import generator
 ETAS = {"logarithmic": 0.0, "geometric": 1.0}
 LAWS = (*ETAS, "poisson")
 SMALLEST_MEAN, LARGEST_MEAN, LARGEST_ETA = 1.001, 1e6, 100.0
+_SMALLEST_ETA = 1e-12
 #: Relative rounding of the mean and of logarithms, generously.
 _ROUNDING = 1e-11
 #: Random bits behind one number of runs, and the digits that chances are added up with.
@@ -66,7 +67,10 @@ class Repetitions:
             checks.choice("law", self.law, LAWS)
         else:
             limits = {"above": -1.0, "at_most": LARGEST_ETA}
-            object.__setattr__(self, "law", checks.real("law", self.law, **limits))
+            eta = checks.real("law", self.law, **limits)
+            if 0.0 < abs(eta) < _SMALLEST_ETA:  # digits of its chances would cancel
+                raise InvalidParameter.refusing("law", f"must be 0 or beyond {_SMALLEST_ETA}", eta)
+            object.__setattr__(self, "law", eta)
         least = 0.001 if self.law == "poisson" else SMALLEST_MEAN
         mean = checks.real("repetitions", self.mean, at_least=least, at_most=LARGEST_MEAN)
         object.__setattr__(self, "mean", mean)
