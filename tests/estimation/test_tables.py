@@ -467,3 +467,24 @@ def test_bad_input(given: dict[str, Any], match: str) -> None:
         settings["complete"] = False
     with pytest.raises(InvalidParameter, match=match):
         md.private_release(PEOPLE, "mean", noise_multiplier=3.0, delta=1e-6, **settings)
+
+
+def test_a_public_total_has_no_negative_variance() -> None:
+    """What is left of the noise in a public number is nothing, whatever is rounded."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "g": rng.choice(["a", "b"], 500),
+            "h": rng.choice(["u", "v"], 500),
+            "age": rng.uniform(0, 90, 500),
+            "x": rng.uniform(0, 100, 500),
+        }
+    )
+    for noise in (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0):
+        for statistics in ("median", "gini", ("count", "gini"), ("trimmed-mean:0.1", "mean")):
+            result = md.private_release(
+                frame, statistics, columns=["x"], lower=0, upper=100, delta=1e-6,
+                by=[["g", "h"], ["age"]], groups={"g": ["a", "b"], "h": ["u", "v"]},
+                breaks={"age": [0, 18, 65]}, total=True, consistent=True, noise_multiplier=noise,
+            )  # fmt: skip
+            assert not any(one.standard_error < 0.0 for one in result.estimates)

@@ -133,6 +133,8 @@ class DuckTable(Engine):
     relation: Any
     #: Kept, as a relation may not keep it.
     connection: Any = None
+    #: Whether all columns are texts, each of which is read for itself.
+    texts: bool = False
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run by the connection that the relation belongs to."""
@@ -221,17 +223,28 @@ def _duck_file(given: str) -> DuckTable:
         raise InvalidParameter.refusing(
             "data", "must be a .parquet, .csv or .tsv file", f"one named {path.name}"
         )
+    if first == "duckdb" and re.search(r"[*?\[{]", second):
+        raise InvalidParameter.refusing(
+            "data", "must be a path without *, ?, [ and {, which DuckDB takes for patterns", second
+        )
+    texts = first == "duckdb" and known is not None and known[1] != "parquet"
 
     def opened() -> tuple[Any, Any]:
         if known is None or first != "duckdb":
             connection = duckdb.connect(str(path), read_only=True)
             return connection, connection.table(second)
         connection = duckdb.connect()
-        read = connection.read_parquet if known[1] == "parquet" else connection.read_csv
-        return connection, read(str(path))
+        if not texts:
+            return connection, connection.read_parquet(str(path))
+        # Nothing is guessed: types or separators that one record decides would change all others.
+        found = connection.read_csv(
+            str(path), header=True, sep="\t" if known[2] == "tsv" else ",", quotechar='"',
+            escapechar='"', skiprows=0, all_varchar=True, comment="",
+        )  # fmt: skip
+        return connection, found
 
     connection, relation = unquoted(opened, f"{given} must be a table that DuckDB can read")
-    return replace(_duck(relation, given), connection=connection)
+    return replace(_duck(relation, given), connection=connection, texts=texts)
 
 
 @dataclass(frozen=True)
@@ -258,6 +271,8 @@ def clean(engine: Engine, wanted: Wanted) -> Clean:
         raise InvalidParameter(
             f"{called} must be numeric in an engine: a view can count days from a public date"
         )
+    if isinstance(engine, DuckTable) and engine.texts:
+        kind, name = "double", f"CAST({name} AS DOUBLE)"
     whole = re.fullmatch(_INTEGERS, kind) is not None
     if not whole and kind != "boolean" and re.fullmatch(_FLOATS, kind) is None:
         refuse_type(called, kind, wanted)

@@ -8,11 +8,14 @@ noise, the covariance is taken to be the worst that is possible.
 
 *Sampling.* Given the numbers of records in them, groups that share no record vary independently.
 Of a mean of t, a part of s, the n_t records of t are among the n_s, so that Cov(mean_s, mean_t) =
-(n_t / n_s) Var(mean_t). Totals of n records share them: with Y the totals, Cov(Y_s, Y_t) = -Y_s Y_t
-/ n for groups that share no record, and Var(Y_t) + (Y_t^2 - Y_s Y_t) / n for a part t of s, each
-times the part of the population that was not sampled. Groups that overlap in part are refused.
-Where clusters may reach into both groups, or both are parts of the same strata, the covariance is
-the worst that is possible.
+(n_t / n_s) Var(mean_t). Quantiles at the same share p are off by averages of p - 1[x <= q], and of
+the records of t, a share F of which is up to the quantile of s, min(F, p) - F p is not negative:
+their covariance is taken to be 0, on the safe side. That of other estimates, whose influences in s
+and in t may have either sign, is the worst that is possible. Totals of n records share them: with Y
+the totals, Cov(Y_s, Y_t) = -Y_s Y_t / n for groups that share no record, and Var(Y_t) + (Y_t^2 -
+Y_s Y_t) / n for a part t of s, each times the part of the population that was not sampled. Groups
+that overlap in part are refused. Where clusters may reach into both groups, or both are parts of
+the same strata, the covariance is the worst that is possible.
 
 *Tests.* The difference over its standard error is compared with Student's t, with Satterthwaite's
 (1946) degrees of freedom; a ratio has Fieller's (1954) interval, and the test is that of the
@@ -179,6 +182,8 @@ class _Family:
             return shared
         if request.is_total:
             return _sampling(one) + shared
+        if not request.is_average:
+            return None if request.smooth else 0.0
         records = sums[list(slots), 0]
         part = float(records[0] / records[1]) if records[1] > 0 else 1.0
         return _sampling(one) * min(max(part, 0.0), 1.0)

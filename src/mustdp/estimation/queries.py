@@ -109,7 +109,8 @@ class NoiseCovariance:
         if counted is None or not self.first[0] > 0:
             return NoiseCovariance(variance * self.first, variance * self.own, whole)
         rest = (counted - variance) / self.first[0]
-        own = variance * self.own + rest * self.first**2
+        # Where the number of records is public, rounding may leave less than nothing.
+        own = np.maximum(variance * self.own + rest * self.first**2, 0.0)
         if whole is not None:
             whole = whole + rest * np.outer(self.first, self.first)
         return NoiseCovariance(counted * self.first, own, whole)

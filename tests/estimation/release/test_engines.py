@@ -13,6 +13,7 @@ import pandas
 import pytest
 
 import mustdp as md
+from mustdp.errors import InvalidParameter
 from tests.cli.running import Run, runner
 
 duckdb = pytest.importorskip("duckdb")
@@ -306,3 +307,33 @@ def answer_of(run: Run, line: str) -> Any:
     outcome = run(*line.split(), "--json")
     assert outcome.status == 0, outcome.err
     return outcome.out
+
+
+@pytest.mark.parametrize(("usual", "group"), [("True", "true"), ("0x1", "1"), ("-0", "0")])
+def test_no_record_of_a_file_changes_how_others_are_read(
+    tmp_path: Path, usual: str, group: str
+) -> None:
+    """Types are not guessed from the records: one that is no number would change all others."""
+    pytest.importorskip("duckdb")
+    counted = []
+    for last in (usual, "z"):
+        path = tmp_path / f"{last}.csv"
+        path.write_text("g,x\n" + f"{usual},5\n" * 99 + f"{last},5\n")
+        with pytest.warns(md.types.SeededRelease):
+            result = md.private_release(
+                f"duckdb::{path}", "count", columns=["x"], lower=0, upper=9, by="g",
+                groups=[group], noise_multiplier=1e-6, delta=1e-6, seed=1,
+            )  # fmt: skip
+        counted.append(result.estimates[0].value)
+    assert abs(counted[0] - counted[1]) < 1.5
+
+
+def test_a_path_is_no_pattern(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    for name in ("a[12].csv", "a1.csv", "a2.csv"):
+        (tmp_path / name).write_text("x\n1\n")
+    with pytest.raises(InvalidParameter, match="must be a path without"):
+        md.private_release(
+            f"duckdb::{tmp_path}/a[12].csv", "mean", columns=["x"], lower=0, upper=9,
+            noise_multiplier=1.0, delta=1e-6,
+        )  # fmt: skip

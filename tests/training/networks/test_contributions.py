@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch")
 from torch import nn
 
 import mustdp as md
-from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
+from mustdp.training.networks.rules import QuantileRule
 from tests.training.networks import runs
 
 QUIET = 1e-9  # a noise multiplier that leaves the clipped sum as it is, to seven digits
@@ -530,3 +531,32 @@ def test_a_plateau_is_told_what_it_needs() -> None:
     when = md.types.Schedule(plateau, metric=lambda model: 1.0)
     runs.trainer(network, optimizer=optimizer, scheduler=when).train()
     assert optimizer.param_groups[0]["lr"] < 1.0
+
+
+def test_a_metric_sees_only_what_is_saved(tmp_path: Any) -> None:
+    """A metric that breaks off sees the same weights again, not a step made anew."""
+    network, seen = runs.model(), []
+    optimizer = torch.optim.SGD(network.parameters(), lr=1.0)
+
+    def metric(model: Any) -> float:
+        seen.append(next(model.parameters()).detach().clone())
+        raise KeyboardInterrupt
+
+    when = md.types.Schedule(torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer), metric=metric)
+    saved = md.types.Checkpoint(tmp_path / "run.pt", every=100)
+    trainer = runs.trainer(
+        network, optimizer=optimizer, scheduler=when, checkpoint=saved, seed=None
+    )
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train()
+    assert trainer.steps == 1
+    assert len(seen) == 3
+    assert all(torch.equal(one, seen[0]) for one in seen)
+
+
+@pytest.mark.parametrize("threshold", [1e-320, 1e300, math.inf, math.nan, 0.0, None])
+def test_a_threshold_that_cannot_have_been_reached_is_refused(threshold: float | None) -> None:
+    rule = QuantileRule(md.types.QuantileClipping(), 1.0, 1.0, 100.0)
+    with pytest.raises(NumericalFailure, match="threshold"):
+        rule.restore(threshold)

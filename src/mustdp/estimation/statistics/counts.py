@@ -510,6 +510,7 @@ class ReleasedShare(InCells):
     """The share of records in the first of two cells."""
 
     condition: str = ""
+    is_average: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -1593,6 +1593,8 @@ class Mean(MomentStatistic):
 class ReleasedMean(StatisticRequest):
     """The mean of a column; SE^2 = h^2 (variance of u / n + noise), h half of the range."""
 
+    is_average: ClassVar[bool] = True
+
     @property
     def name(self) -> str:
         """In results."""

@@ -427,9 +427,10 @@ class StatisticRequest(ABC):
     columns: tuple[int, ...]
     #: Whether it is the number of records, which other sums tell, too.
     counts_records: ClassVar[bool] = False
-    #: Whether estimates are smooth in what was released, and whether they are totals.
+    #: Whether estimates are smooth in what was released, and whether they are totals or averages.
     smooth: ClassVar[bool] = True
     is_total: ClassVar[bool] = False
+    is_average: ClassVar[bool] = False
 
     @property
     @abstractmethod

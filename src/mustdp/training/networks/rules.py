@@ -243,7 +243,8 @@ class QuantileRule(ClippingRule):
 
     def restore(self, state: float | None) -> None:
         """The threshold."""
-        if state is None or not state > 0:
+        # Beyond what it can have moved to, weights would not be finite.
+        if state is None or not 1.0 / _MOST_MOVED <= state / self._first <= _MOST_MOVED:
             raise NumericalFailure("a checkpoint of quantile clipping must have its threshold")
         self._threshold = state
 

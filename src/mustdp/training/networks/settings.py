@@ -134,6 +134,8 @@ class Schedule:
     metric : callable, default=None
         From the model to the number that a ``ReduceLROnPlateau`` is given, which needs one. It is
         to be computed from public data: what it says of the records is not covered by the budget.
+        It is called before the next step, when the model has been released: with a checkpoint the
+        run is saved then, too.
 
     Examples
     --------

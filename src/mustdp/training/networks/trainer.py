@@ -636,7 +636,8 @@ class PrivateTrainer(NotCopied):
                         loss = self._step(update)
                         losses += [] if loss is None else [loss]
                         bar.step(self.steps, loss)
-                        if self._saved.file and self.steps % self._every and self.steps < last:
+                        saves = not self.steps % self._every or self.steps == last or self._waits
+                        if self._saved.file and not saves:
                             continue
                         if self._release(tuple(losses[shown:])):
                             break
@@ -658,6 +659,8 @@ class PrivateTrainer(NotCopied):
     def _step(self, update: bool) -> float | None:
         number = self.steps
         with self._ranks.together():
+            if update and self._schedule is not None and self._waits:
+                self._schedule.move(self._module)
             batch = self._batches.batch(number)
             self._bound.check_size(batch.size)
             if self._ranks.first:
@@ -706,8 +709,18 @@ class PrivateTrainer(NotCopied):
             self._optimizer.zero_grad()
         if self._average is not None:
             self._average.update_parameters(self._module)
-        if self._schedule is not None and self._steps % self._scheduled_every == 0:
+        if self._schedule is not None and self._due and self._schedule.metric is None:
             self._schedule.move(self._module)
+
+    @property
+    def _due(self) -> bool:
+        return self._steps % self._scheduled_every == 0
+
+    @property
+    def _waits(self) -> bool:
+        """Whether a metric is to see the model: after it was released, before the next step."""
+        told = self._schedule is not None and self._schedule.metric is not None
+        return told and self._steps > 0 and self._due
 
     def _release(self, losses: tuple[float, ...]) -> bool:
         """Charge on disk, then show; whether a callback has stopped the run."""
