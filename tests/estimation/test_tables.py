@@ -488,3 +488,13 @@ def test_a_public_total_has_no_negative_variance() -> None:
                 breaks={"age": [0, 18, 65]}, total=True, consistent=True, noise_multiplier=noise,
             )  # fmt: skip
             assert not any(one.standard_error < 0.0 for one in result.estimates)
+
+
+def test_public_totals_name_as_many_groups_as_columns() -> None:
+    data = pandas.DataFrame({"a": ["x", "y"] * 20, "v": np.arange(40.0)})
+    with pytest.raises(md.InvalidParameter, match="must name groups that are listed"):
+        md.private_release(
+            data, "count", columns=["v"], by="a", groups=["x", "y"], complete=True, total=True,
+            consistent=True, public_totals={"a": {("x", "z"): 20, "y": 20}}, lower=0, upper=40,
+            epsilon=1, delta=1e-6,
+        )  # fmt: skip

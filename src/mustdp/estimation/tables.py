@@ -363,6 +363,8 @@ def _known(groupings: Groupings, totals: Mapping[Any, Any]) -> tuple[PublicTable
         for cell, number in given.items():
             labels = (cell,) if isinstance(cell, str) else tuple(cell)
             try:
+                if len(labels) != len(own):
+                    raise IndexError
                 at = tuple(
                     groupings.dimensions[places[own[k]]].cells.index(str(labels[k])) for k in order
                 )

@@ -329,7 +329,8 @@ class PrivateTrainer(NotCopied):
         C; normalised (:class:`AutomaticClipping`); or with a norm that follows a quantile and
         begins at C (:class:`QuantileClipping`). All cost the same.
     augment : callable, default=None
-        From the inputs of one record to those of a view of it, drawn anew in every step.
+        From the inputs of one record to those of a view of it, drawn anew in every step. It must
+        look at this record alone: what it remembers of others is not covered by the budget.
     views : int, default=1
         How many views of a record have their gradients averaged before they are clipped.
     units : Units or array_like, default=None

@@ -63,7 +63,7 @@ class UnitRecords:
         ids = np.asarray(units.ids)
         if ids.shape != (records.n,):
             raise InvalidParameter(
-                f"units must have one id for each of the {records.n} records, got shape {ids.shape}"
+                "units must have one id for each record, in one dimension, got another number"
             )
         _, owners, counts = np.unique(ids, return_inverse=True, return_counts=True)
         self._records, self._units = records, units
