@@ -491,7 +491,7 @@ def test_a_public_total_has_no_negative_variance() -> None:
 
 
 def test_public_totals_name_as_many_groups_as_columns() -> None:
-    data = pandas.DataFrame({"a": ["x", "y"] * 20, "v": np.arange(40.0)})
+    data = pd.DataFrame({"a": ["x", "y"] * 20, "v": np.arange(40.0)})
     with pytest.raises(md.InvalidParameter, match="must name groups that are listed"):
         md.private_release(
             data, "count", columns=["v"], by="a", groups=["x", "y"], complete=True, total=True,
