@@ -132,7 +132,7 @@ def test_no_oracle_attains_more_than_is_certified(number: int) -> None:
     assert outcome["violations"] == []
 
 
-@pytest.mark.parametrize("number", [0, 3, 6])
+@pytest.mark.parametrize("number", [3, 6, 7])
 @pytest.mark.filterwarnings("ignore")
 def test_the_oracles_see_a_sixth_too_much_noise(number: int) -> None:
     """What is certified with more noise than is added is found out."""

@@ -71,7 +71,7 @@ BAD_ROWS: dict[str, Any] = {
     "texts": [[TEXT, "b", "c"]] * N,
     "bytes": np.array([[TEXT.encode()] * 3] * N),
     "ragged": [[NUMBER, 1.0], [NUMBER]] * (N // 2),
-    "sparse": sparse.csr_array(np.full((N, 3), NUMBER)),
+    "sparse": sparse.csr_array(np.where(ROWS > 0, np.nan, NUMBER)),
     "missing": np.where(ROWS > 0, np.nan, NUMBER),
     "infinite": np.where(ROWS > 0, np.inf, NUMBER),
     "fewer rows": np.full((N - 1, 3), NUMBER),
