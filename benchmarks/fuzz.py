@@ -384,7 +384,7 @@ def points(case: Case, rng: np.random.Generator) -> Iterator[tuple[str, Array, A
 
 def leaves_empty(case: Case) -> bool:
     """Whether the place of a record that is not drawn, or not there, stays empty."""
-    return case["scheme"] in ("poisson", "none", "allocation", "shuffle")
+    return case["scheme"] in ("poisson", "truncated-poisson", "none", "allocation", "shuffle")
 
 
 def integer_points(case: Case) -> Iterator[tuple[str, Array, Array]]:
