@@ -68,7 +68,7 @@ HEADLINE = SETTINGS[0].name
 
 
 def recipe_of(scheme: md.types.Scheme, steps: int) -> Recipe:
-    budget = Budget(scheme, 4.0, steps, 1e-5, md.Relation.REPLACE_ONE, "benchmark")
+    budget = Budget(scheme, 4.0, steps, 1e-5, md.types.Relation.REPLACE_ONE, "benchmark")
     return Recipe(budget, 1.0, learning_rates(0.1, "constant", steps), 0.0)
 
 

@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=8.0)
     parser.add_argument("--records", type=int, help="only so many of the records, to try it out")
     asked = parser.parse_args()
-    data = md.load_data("mnist", asked.data)
+    data = md.training.load_data("mnist", asked.data)
 
     def tensors(rows: object, labels: object) -> tuple[Tensor, Tensor]:
         images = torch.tensor(rows, dtype=torch.float32).view(-1, 1, 28, 28)[: asked.records]
@@ -124,7 +124,9 @@ def main() -> None:
     dataset = TensorDataset(*tensors(data.X_train, data.y_train))
     loader = DataLoader(dataset, batch_size=asked.batch, shuffle=True)
     model = network(asked.model)
-    budget = md.loader_budget(loader, epochs=asked.epochs, epsilon=asked.epsilon, delta=1e-5)
+    budget = md.training.loader_budget(
+        loader, epochs=asked.epochs, epsilon=asked.epsilon, delta=1e-5
+    )
     started = time.perf_counter()
     trained = md.PrivateTrainer(
         model,

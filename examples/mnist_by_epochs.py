@@ -49,14 +49,14 @@ def main() -> None:
     if "RANK" in os.environ:  # started by torchrun
         torch.distributed.init_process_group("gloo")
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    data = md.load_data("mnist", asked.folder)
+    data = md.training.load_data("mnist", asked.folder)
     model = network(device)
 
     loader = DataLoader(
         TensorDataset(*images(data.X_train, data.y_train)), batch_size=1024, shuffle=True
     )
     started = time.perf_counter()
-    budget = md.loader_budget(
+    budget = md.training.loader_budget(
         loader, epochs=asked.epochs, noise_multiplier=asked.noise_multiplier, delta=1e-5
     )
     saved = None if asked.checkpoint is None else md.types.Checkpoint(asked.checkpoint, every=50)

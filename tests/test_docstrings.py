@@ -139,11 +139,12 @@ def bridges() -> dict[str, Any]:
     return found
 
 
+#: Modules with public names of their own.
+SPACES = ("types", "calibration", "estimation", "data", "training", "reproduction")
 NAMES = [
     *dir(mustdp),
     *(f"plot.{name}" for name in plots.__all__),
-    *(f"types.{name}" for name in dir(mustdp.types)),
-    *(f"reproduction.{name}" for name in dir(mustdp.reproduction)),
+    *(f"{space}.{name}" for space in SPACES for name in dir(getattr(mustdp, space))),
     *(
         f"interop.{module}.{name}"
         for module, bridge in bridges().items()
@@ -152,8 +153,7 @@ NAMES = [
 ]
 #: The name of a type, a version, modules, two themes.
 NOT_CALLED = {
-    "types.Plan", "__version__", "plot", "types", "interop", "reproduction",
-    "plot.LIGHT", "plot.DARK",
+    "types.Plan", "__version__", "plot", "interop", *SPACES, "plot.LIGHT", "plot.DARK",
 }  # fmt: skip
 
 

@@ -182,6 +182,10 @@ def public_names() -> list[tuple[Path, str]]:
     for listed, above in (
         ("__init__.pyi", "mustdp"),
         ("types.pyi", "mustdp"),
+        ("calibration/__init__.pyi", "mustdp"),
+        ("estimation/__init__.pyi", "mustdp"),
+        ("data/__init__.pyi", "mustdp"),
+        ("training/__init__.pyi", "mustdp"),
         ("reproduction/__init__.pyi", "mustdp"),
         ("reporting/plots/__init__.py", "mustdp.reporting.plots"),
     ):

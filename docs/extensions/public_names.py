@@ -49,6 +49,10 @@ TITLES = {
 LISTS = {
     "__init__.pyi": "",
     "types.pyi": "types.",
+    "calibration/__init__.pyi": "calibration.",
+    "estimation/__init__.pyi": "estimation.",
+    "data/__init__.pyi": "data.",
+    "training/__init__.pyi": "training.",
     "interop/__init__.pyi": "interop.",
     "reproduction/__init__.pyi": "reproduction.",
 }
@@ -69,7 +73,7 @@ def homes() -> dict[str, tuple[str, str]]:
         f"{before}{name}": home
         for listed, before in LISTS.items()
         for name, home in listed_names(above / listed).items()
-        if name not in {"types", "interop", "reproduction"}
+        if f"{name}." not in LISTS.values()
     }
 
 

@@ -1,7 +1,8 @@
 """Certified privacy of results computed on random subsamples.
 
 What people call is a name of this package (``import mustdp as md``), listed once in
-``__init__.pyi``; classes of results and arguments are in ``mustdp.types``. The modules behind the
+``__init__.pyi``; classes of results and arguments are in ``mustdp.types``, what is needed less
+often in ``mustdp.calibration``, ``estimation``, ``data`` and ``training``. The modules behind the
 names are loaded when a name is first used, so that importing the package costs next to nothing.
 """
 

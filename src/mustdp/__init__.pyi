@@ -1,7 +1,11 @@
 """Every public name once: type checkers read it here, and so does the package when it is used."""
 
+from mustdp import calibration as calibration
+from mustdp import data as data
+from mustdp import estimation as estimation
 from mustdp import interop as interop
 from mustdp import reproduction as reproduction
+from mustdp import training as training
 from mustdp import types as types
 from mustdp.accounting.account import account as account
 from mustdp.accounting.bounds import Bounds as Bounds
@@ -16,35 +20,13 @@ from mustdp.auditing.audit import audit as audit
 from mustdp.calibration.budget import calibrated_budget as calibrated_budget
 from mustdp.calibration.compare import compare as compare
 from mustdp.calibration.noise import calibrate as calibrate
-from mustdp.calibration.noise import calibrate_plan as calibrate_plan
-from mustdp.calibration.sizes import largest_batch as largest_batch
-from mustdp.calibration.sizes import most_steps as most_steps
-from mustdp.calibration.sizes import smallest_first_stage as smallest_first_stage
-from mustdp.data.columns import Reading as Reading
-from mustdp.data.dask import open_partitioned as open_partitioned
 from mustdp.errors import BudgetExceeded as BudgetExceeded
 from mustdp.errors import InvalidParameter as InvalidParameter
 from mustdp.errors import MustdpError as MustdpError
 from mustdp.errors import NotCovered as NotCovered
 from mustdp.errors import NumericalFailure as NumericalFailure
 from mustdp.estimation.bootstrap import private_bootstrap as private_bootstrap
-from mustdp.estimation.designs import bag_of_little_bootstraps as bag_of_little_bootstraps
-from mustdp.estimation.designs import double_bootstrap as double_bootstrap
-from mustdp.estimation.planning import expected_widths as expected_widths
-from mustdp.estimation.planning import smallest_epsilon as smallest_epsilon
 from mustdp.estimation.release import private_release as private_release
-from mustdp.estimation.statistics.counts import Proportion as Proportion
-from mustdp.estimation.statistics.geometric import GeometricMean as GeometricMean
-from mustdp.estimation.statistics.moments import Correlation as Correlation
-from mustdp.estimation.statistics.moments import Covariance as Covariance
-from mustdp.estimation.statistics.moments import LinearRegression as LinearRegression
-from mustdp.estimation.statistics.moments import Mean as Mean
-from mustdp.estimation.statistics.moments import StandardDeviation as StandardDeviation
-from mustdp.estimation.statistics.moments import Variance as Variance
-from mustdp.estimation.statistics.quantiles import Median as Median
-from mustdp.estimation.statistics.quantiles import Quantile as Quantile
-from mustdp.estimation.statistics.ratio import Ratio as Ratio
-from mustdp.estimation.statistics.user import UserStatistic as UserStatistic
 from mustdp.ledger.ledger import Ledger as Ledger
 from mustdp.mechanisms.custom import custom as custom
 from mustdp.mechanisms.discrete_gaussian import discrete_gaussian as discrete_gaussian
@@ -54,7 +36,6 @@ from mustdp.mechanisms.exponential_mechanism import permute_and_flip as permute_
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.randomized_response import randomized_response as randomized_response
-from mustdp.mechanisms.relation import Relation as Relation
 from mustdp.mechanisms.renyi import renyi as renyi
 from mustdp.mechanisms.renyi import zcdp as zcdp
 from mustdp.mechanisms.stated import approximate_dp as approximate_dp
@@ -71,11 +52,8 @@ from mustdp.sampling.schemes import poisson as poisson
 from mustdp.sampling.schemes import truncated_poisson as truncated_poisson
 from mustdp.sampling.schemes import wor as wor
 from mustdp.sampling.schemes import wr as wr
-from mustdp.training.data.named import load_data as load_data
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression
-from mustdp.training.networks.loaders import loader_budget as loader_budget
-from mustdp.training.networks.separation import replace_batchnorm as replace_batchnorm
 from mustdp.training.networks.trainer import PrivateTrainer as PrivateTrainer
 from mustdp.version import __version__ as __version__
 

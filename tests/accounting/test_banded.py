@@ -85,7 +85,7 @@ def test_written_and_charged(tmp_path: Path) -> None:
     with md.Ledger.open(tmp_path / "l", epsilon=20.0, delta=1e-5, relation="add_remove") as ledger:
         ledger.charge(plan)
         assert [entry.plan for entry in ledger.entries()] == [plan]
-    found = md.calibrate_plan(
+    found = md.calibration.calibrate_plan(
         lambda noise: md.banded(md.repeat(8, md.subsample(md.poisson(50, 0.3), noise)), bands=3),
         epsilon=1.0, delta=1e-5,
     )  # fmt: skip

@@ -26,7 +26,9 @@ def test_every_record_drawn_is_no_subsampling() -> None:
 
 def test_no_record_ever_drawn() -> None:
     account = md.account(md.repeat(10, md.subsample(md.poisson(10, 0.0), gaussian(0.5))))
-    assert account.delta(0.0) == md.Bounds(0.0, 0.0, "none", "remove", 0.0, md.Relation.ADD_REMOVE)
+    assert account.delta(0.0) == md.Bounds(
+        0.0, 0.0, "none", "remove", 0.0, md.types.Relation.ADD_REMOVE
+    )
     assert account.epsilon(1e-20).upper == 0.0
 
 

@@ -134,7 +134,7 @@ def test_an_account_reads_its_relation_as_text_too() -> None:
     """A relation that is only equal to its name must not be taken for the other one."""
     for relation in ("replace_one", "add_remove"):
         by_hand = md.types.Account(STEP, relation, 1e-3, "certified")  # type: ignore[arg-type]
-        assert by_hand.relation is md.Relation.read(relation)
+        assert by_hand.relation is md.types.Relation.read(relation)
         assert by_hand.delta(0.5) == md.account(STEP, relation=relation).delta(0.5)
     with pytest.raises(md.InvalidParameter, match="relation"):
         md.types.Account(STEP, "swap", 1e-3, "certified")  # type: ignore[arg-type]

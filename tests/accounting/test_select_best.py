@@ -199,7 +199,7 @@ def test_plans_are_written_composed_calibrated_and_charged(tmp_path: Path) -> No
     assert plan_from_description(json.loads(text)) == plan
     both, alone = (md.account(one).epsilon(1e-5).upper for one in (plan, plan.parts[0]))
     assert alone < both < alone + md.account(plan.parts[1]).epsilon(5e-6).upper + 0.1
-    found = md.calibrate_plan(
+    found = md.calibration.calibrate_plan(
         lambda noise: md.select_best(md.repeat(10, noise), 5.0), epsilon=2.0, delta=1e-5
     )
     assert 1.9 < found.epsilon.upper <= 2.0

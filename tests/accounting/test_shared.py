@@ -63,7 +63,7 @@ def test_bounds_say_their_relation() -> None:
         for found in (account.epsilon(1e-5), account.delta(0.5)):
             assert found.relation is account.relation
     far = md.account(md.repeat(3, md.gaussian(shift=200.0))).epsilon(1e-5)
-    assert far.relation is md.Relation.REPLACE_ONE
+    assert far.relation is md.types.Relation.REPLACE_ONE
 
 
 def test_what_the_papers_pair_attains_has_no_upper_bound() -> None:

@@ -110,12 +110,12 @@ def test_noise_that_was_found_is_rounded_up() -> None:
     assert Decimal(first.removeprefix("noise multiplier ")) >= Decimal(found.noise_multiplier)
     assert cost == f"epsilon at delta 0.001: {found.epsilon}"
     assert plan == in_words(found.plan)
-    whole = md.calibrate_plan(lambda noise: md.repeat(3, noise), epsilon=1, delta=1e-5)
+    whole = md.calibration.calibrate_plan(lambda noise: md.repeat(3, noise), epsilon=1, delta=1e-5)
     assert str(whole).startswith("noise multiplier 12.9")
     risky = md.calibrate(md.poisson(100, 1.0), advantage=0.1, steps=1)
     assert str(risky).splitlines()[1:3] == list(risky.risk.sentences())
     noise = md.laplace(shift=0.5)
-    steps = md.most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5)
+    steps = md.calibration.most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5)
     assert str(steps).startswith("found: 4\n")
 
 

@@ -28,7 +28,9 @@ def noise_of(
     noise_multiplier: float, rows: NDArray[np.float64], targets: NDArray[np.float64]
 ) -> ExactNoise:
     scheme = md.random_allocation(2, 1)
-    budget = md.types.Budget(scheme, noise_multiplier, 1, 1e-5, md.Relation.ADD_REMOVE, "test")
+    budget = md.types.Budget(
+        scheme, noise_multiplier, 1, 1e-5, md.types.Relation.ADD_REMOVE, "test"
+    )
     records = LinearRecords(rows, targets, SquaredError(), False)
     return exact_noise(records, Recipe(budget, CLIP, np.ones(1), 0.0), NoiseSource())
 
@@ -87,7 +89,7 @@ def test_the_error_of_the_sum_is_counted_for_the_largest_batch() -> None:
     """However N products are cut into blocks, s in a block and t blocks, s + t >= 2 sqrt(N)."""
     n = 10**6
     records = LinearRecords(np.ones((5, 1)), np.zeros(5), SquaredError(), False)
-    budget = md.types.Budget(md.wor(n, n), 1.0, 1, 1e-9, md.Relation.REPLACE_ONE, "test")
+    budget = md.types.Budget(md.wor(n, n), 1.0, 1, 1e-9, md.types.Relation.REPLACE_ONE, "test")
     noise = exact_noise(records, Recipe(budget, CLIP, np.ones(1), 0.0), NoiseSource())
     assert noise.bound <= CLIP - 2.0 * (2.0 * math.sqrt(n)) * ROUNDOFF * n * CLIP
 
@@ -103,7 +105,7 @@ class Recorded:
 
 def test_a_run_clips_to_the_bound_that_the_slack_leaves() -> None:
     records = LinearRecords(np.ones((1, 1)), np.full(1, 100.0), SquaredError(), False)
-    budget = md.types.Budget(md.wor(1, 1), 1.0, 1, 1e-5, md.Relation.REPLACE_ONE, "test")
+    budget = md.types.Budget(md.wor(1, 1), 1.0, 1, 1e-5, md.types.Relation.REPLACE_ONE, "test")
     recipe = Recipe(budget, CLIP, np.ones(1), 0.0)
     weights = descend(records, recipe, None, noise=Recorded()).weights
     assert 0.2499 < weights[0, 0] <= 0.25

@@ -121,7 +121,9 @@ def test_pictures_draw_names_as_they_stand(name: str) -> None:
     pytest.importorskip("matplotlib")
     rng = np.random.default_rng(0)
     frame = pandas.DataFrame({name: rng.uniform(0, 1, 60)})
-    statistic = md.UserStatistic(lambda values, counts: 0.5, 1.0, labels=(name,), average=True)
+    statistic = md.types.UserStatistic(
+        lambda values, counts: 0.5, 1.0, labels=(name,), average=True
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", md.types.InferenceNote)
         found = md.private_bootstrap(

@@ -77,7 +77,7 @@ def test_a_users_total_that_rounds_away_from_its_neighbours(
     """Both totals lie just beyond a half step, on different sides of an interval of K steps."""
     data, others = neighbours()
     # The step follows from public numbers alone, and is the same for sensitivities below 2.
-    known = md.UserStatistic(lambda values, counts: 0.5, 1.0, average=True)
+    known = md.types.UserStatistic(lambda values, counts: 0.5, 1.0, average=True)
     step = Overheard(monkeypatch, known, data, z).step
     whole = math.floor(1.2 / step)
     beyond = min(0.01, 2.0**-40 / step) * step
@@ -86,7 +86,7 @@ def test_a_users_total_that_rounds_away_from_its_neighbours(
     def attack(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         return high if values.max() > 0.5 else low
 
-    statistic = md.UserStatistic(attack, (high - low) * (1.0 + 2.0**-50), average=True)
+    statistic = md.types.UserStatistic(attack, (high - low) * (1.0 + 2.0**-50), average=True)
     ends = [Overheard(monkeypatch, statistic, one, z) for one in (data, others)]
     assert ends[0].step == step
     assert steps_moved(*ends) == whole + 1
@@ -101,7 +101,7 @@ def test_a_users_total_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> N
     def attack(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         return float(np.float32(1.0) - np.float32(values[:, 0] @ counts) / np.float32(N))
 
-    statistic = md.UserStatistic(attack, 1.0 / N, average=True)
+    statistic = md.types.UserStatistic(attack, 1.0 / N, average=True)
     beyond = 0
     for _ in range(10):
         data = rng.uniform(0.0, 1.0, (N + 1, 1))
@@ -154,7 +154,7 @@ def curves(schema: PublicSchema) -> list[JointSums]:
 def test_a_distribution_function_whose_columns_round_apart() -> None:
     """Columns of the square root share coordinates, so cutting towards zero can separate them."""
     beyond = 0
-    for stack in curves(PublicSchema(COLUMN, md.Relation.REPLACE_ONE, 50)):
+    for stack in curves(PublicSchema(COLUMN, md.types.Relation.REPLACE_ONE, 50)):
         found = farthest(stack, 1)
         assert found <= allowed(stack, margin=True)
         beyond += found > allowed(stack, margin=False) * (1.0 + 2.0**-35)
@@ -165,7 +165,9 @@ def test_a_whole_cluster_whose_records_round_apart() -> None:
     """All records of a cluster are cut, each on its own, and all the same way."""
     most = 64
     schema = replace(
-        PublicSchema(COLUMN, md.Relation.REPLACE_ONE), largest_cluster=most, whole_clusters=True
+        PublicSchema(COLUMN, md.types.Relation.REPLACE_ONE),
+        largest_cluster=most,
+        whole_clusters=True,
     )
     beyond = 0
     for stack in curves(schema):

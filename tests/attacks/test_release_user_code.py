@@ -64,8 +64,8 @@ def test_one_record_does_not_move_the_other_statistics_through_a_maximum() -> No
     """The attack as it was found: a mean of 1.00 became .14 with one record of 10."""
     large = DATA.copy()
     large[0, 0] = 10.0
-    attack = md.UserStatistic(divided_by_the_maximum, 10.0, average=True, columns=(0,))
-    mean = md.Mean(columns=(0,))
+    attack = md.types.UserStatistic(divided_by_the_maximum, 10.0, average=True, columns=(0,))
+    mean = md.types.Mean(columns=(0,))
     apart = replicates([attack, mean])[:, -1] - replicates([attack, mean], large)[:, -1]
     assert np.abs(apart).max() <= (10.0 - 1.0) / M + 1e-4
 
@@ -87,12 +87,17 @@ def test_a_statistic_that_writes_changes_no_other(
     if where == "file":
         data, more = tmp_path / "records.csv", {"columns": ("a", "b")}
         np.savetxt(data, DATA, delimiter=",", header="a,b", comments="", fmt="%.17g")
-    rest = [md.Mean(columns=(0,)), md.Variance(columns=(1,)), "covariance", "regression"]
+    rest = [
+        md.types.Mean(columns=(0,)),
+        md.types.Variance(columns=(1,)),
+        "covariance",
+        "regression",
+    ]
 
     def harmless(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         return 0.5
 
-    given = [md.UserStatistic(one, stated, average=average) for one in (harmless, attack)]
+    given = [md.types.UserStatistic(one, stated, average=average) for one in (harmless, attack)]
     honest, attacked = (replicates([one, *rest, one], data, **more) for one in given)
     assert np.array_equal(honest, attacked)
     if where == "here":
@@ -102,12 +107,12 @@ def test_a_statistic_that_writes_changes_no_other(
 def test_a_statistic_that_writes_changes_none_on_a_cluster() -> None:
     distributed = pytest.importorskip("distributed")
     functions = (lambda values, counts: 0.5, through_its_base)
-    given = [md.UserStatistic(one, stated, average=True) for one in functions]
+    given = [md.types.UserStatistic(one, stated, average=True) for one in functions]
     with distributed.Client(
         processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None
     ) as client:
         parts = client.scatter([DATA[:30], DATA[30:]])
-        source = md.open_partitioned(parts, client=client)
+        source = md.data.open_partitioned(parts, client=client)
         both = [replicates([one, "covariance"], source, insecure=True) for one in given]
         again = replicates([given[0], "covariance"], source, insecure=True)
     assert np.array_equal(both[0], both[1])
@@ -123,7 +128,7 @@ def test_a_statistic_is_handed_its_own_columns_only() -> None:
         widths.append(np.size(owner) // len(values))
         return 0.5
 
-    replicates([md.UserStatistic(seen, 1.0, average=True, columns=(0,))])
+    replicates([md.types.UserStatistic(seen, 1.0, average=True, columns=(0,))])
     assert set(widths) == {1}
 
 
@@ -138,7 +143,7 @@ def test_a_function_that_returns_one_buffer_every_time_gives_what_it_held_then()
     def fresh(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         return float(counts.sum() / (2.0 * M))
 
-    found = [replicates([md.UserStatistic(one, stated)]) for one in (reused, fresh)]
+    found = [replicates([md.types.UserStatistic(one, stated)]) for one in (reused, fresh)]
     assert np.array_equal(found[0], found[1])
 
 
@@ -242,9 +247,12 @@ def test_data_are_left_as_they_are() -> None:
     md.private_release(frame, ["mean", "median"], missing=2.0, **common)
     with pytest.warns(md.types.InferenceNote):
         md.private_bootstrap(
-            md.Reading(frame, missing=2.0), ["covariance", "correlation"], design=md.wor(50, 20),
-            replicates=10, **common,
-        )  # fmt: skip
+            md.types.Reading(frame, missing=2.0),
+            ["covariance", "correlation"],
+            design=md.wor(50, 20),
+            replicates=10,
+            **common,
+        )
     assert np.array_equal(values, copies[0])
     assert frame.equals(copies[1])
 

@@ -41,7 +41,7 @@ def test_every_row_of_a_comparison_has_the_same_target(
         asked.append({"scheme": scheme, **target})
         plan = md.repeat(2, md.subsample(scheme, NOISE))
         return md.types.Calibration(
-            plan, NOISE, md.Relation.REPLACE_ONE, md.Bounds(0.5, 1.0), 1e-5, scheme, 2
+            plan, NOISE, md.types.Relation.REPLACE_ONE, md.Bounds(0.5, 1.0), 1e-5, scheme, 2
         )
 
     monkeypatch.setattr(compare_module, "calibrate", spy)

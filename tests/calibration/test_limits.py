@@ -22,16 +22,18 @@ def test_noise_that_hardly_matters() -> None:
 
 def test_sizes_at_their_end() -> None:
     noise = md.gaussian(noise_multiplier=100.0)
-    whole = md.largest_batch("wor", mechanism=noise, n=10, steps=1, **TARGET)
+    whole = md.calibration.largest_batch("wor", mechanism=noise, n=10, steps=1, **TARGET)
     assert whole.value == 10
     assert whole.limit == "all 10 records may be in every batch"
-    copies = md.largest_batch("wr", mechanism=noise, n=10, steps=1, **TARGET)
+    copies = md.calibration.largest_batch("wr", mechanism=noise, n=10, steps=1, **TARGET)
     assert copies.value == 100
     assert copies.limit is not None
-    first = md.smallest_first_stage("must-ow", mechanism=noise, n=10, m=5, steps=1, **TARGET)
+    first = md.calibration.smallest_first_stage(
+        "must-ow", mechanism=noise, n=10, m=5, steps=1, **TARGET
+    )
     assert first.value == 1
     assert first.limit is not None
-    some = md.largest_batch(
+    some = md.calibration.largest_batch(
         "poisson", mechanism=md.gaussian(noise_multiplier=1.0), n=100, steps=10,
         epsilon=1.0, delta=1e-5,
     )  # fmt: skip
@@ -42,6 +44,8 @@ def test_sizes_at_their_end() -> None:
 @pytest.mark.slow
 def test_more_steps_than_are_looked_at() -> None:
     noise = md.gaussian(noise_multiplier=1e5)
-    found = md.most_steps(md.poisson(1000, 1e-6), mechanism=noise, epsilon=500.0, delta=1e-5)
+    found = md.calibration.most_steps(
+        md.poisson(1000, 1e-6), mechanism=noise, epsilon=500.0, delta=1e-5
+    )
     assert found.value == 10**9
     assert found.limit == "more than 1000000000 steps are not looked at"

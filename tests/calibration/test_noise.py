@@ -167,7 +167,7 @@ def test_a_bound_just_over_the_target_is_not_let_through(
     target: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "relation": "add_remove"}
     searches: dict[str, Callable[[], object]] = {
         "noise": lambda: md.calibrate(SCHEME, steps=200, **target),
-        "steps": lambda: md.most_steps(SCHEME, mechanism=NOISE, **target),
+        "steps": lambda: md.calibration.most_steps(SCHEME, mechanism=NOISE, **target),
     }
     with pytest.raises(md.NumericalFailure, match="its account says"):
         searches[search]()

@@ -26,7 +26,9 @@ def certified(
     [(md.poisson(500, 0.05), None), (md.wor(500, 25), "add_remove"), (md.wr(500, 25), None)],
 )
 def test_most_steps(scheme: md.types.Scheme, relation: str | None) -> None:
-    found = md.most_steps(scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5, relation=relation)
+    found = md.calibration.most_steps(
+        scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5, relation=relation
+    )
     assert found.epsilon.lower <= found.epsilon.upper <= 1.0
     assert certified(scheme, found.value, relation) <= 1.0
     assert certified(scheme, found.value + 1, relation) > 1.0
@@ -42,7 +44,7 @@ def test_most_steps(scheme: md.types.Scheme, relation: str | None) -> None:
     ],
 )
 def test_largest_batch(name: str, b: int | None, relation: str | None) -> None:
-    found = md.largest_batch(
+    found = md.calibration.largest_batch(
         name, mechanism=NOISE, n=300, b=b, epsilon=1.0, delta=1e-5, steps=20, relation=relation
     )
     assert found.epsilon.upper <= 1.0
@@ -52,7 +54,7 @@ def test_largest_batch(name: str, b: int | None, relation: str | None) -> None:
 
 
 def test_everything_fits() -> None:
-    found = md.largest_batch(
+    found = md.calibration.largest_batch(
         "wor", mechanism=md.gaussian(noise_multiplier=100.0), n=50, epsilon=1.0, delta=1e-5, steps=5
     )
     assert found.value == 50
@@ -60,7 +62,7 @@ def test_everything_fits() -> None:
 
 @pytest.mark.parametrize("name", ["must-ow", pytest.param("must-ww", marks=pytest.mark.slow)])
 def test_smallest_first_stage(name: str) -> None:
-    found = md.smallest_first_stage(
+    found = md.calibration.smallest_first_stage(
         name, mechanism=NOISE, n=40, m=10, epsilon=3.0, delta=1e-5, steps=8
     )
     assert found.epsilon.upper <= 3.0
@@ -72,7 +74,7 @@ def test_smallest_first_stage(name: str) -> None:
 
 def test_nothing_fits() -> None:
     with pytest.raises(md.InvalidParameter, match="epsilon must be"):
-        md.most_steps(
+        md.calibration.most_steps(
             md.wor(10, 9), mechanism=md.gaussian(noise_multiplier=0.5), epsilon=0.1, delta=1e-5
         )
 
@@ -80,7 +82,7 @@ def test_nothing_fits() -> None:
 def test_what_cannot_be_certified_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failure of the account counts as over the budget; it never lets a size through."""
     scheme = md.wor(500, 25)
-    honest = md.most_steps(scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5)
+    honest = md.calibration.most_steps(scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5)
     for name in ("certified_epsilon", "epsilon"):
         answer = getattr(md.types.Account, name)
 
@@ -90,7 +92,7 @@ def test_what_cannot_be_certified_does_not_fit(monkeypatch: pytest.MonkeyPatch) 
             return answer(self, *given)
 
         monkeypatch.setattr(md.types.Account, name, fails)
-    found = md.most_steps(scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5)
+    found = md.calibration.most_steps(scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5)
     assert found.value == honest.value // 2
 
 
@@ -100,21 +102,25 @@ def test_what_cannot_be_certified_does_not_fit(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_bad_targets(epsilon: float, delta: float, named: str) -> None:
     with pytest.raises(md.InvalidParameter, match=named):
-        md.most_steps(md.wor(10, 1), mechanism=NOISE, epsilon=epsilon, delta=delta)
+        md.calibration.most_steps(md.wor(10, 1), mechanism=NOISE, epsilon=epsilon, delta=delta)
     with pytest.raises(md.InvalidParameter, match=named):
-        md.largest_batch("wor", mechanism=NOISE, n=10, steps=3, epsilon=epsilon, delta=delta)
+        md.calibration.largest_batch(
+            "wor", mechanism=NOISE, n=10, steps=3, epsilon=epsilon, delta=delta
+        )
 
 
 def test_bad_names_and_sizes() -> None:
     for name in ("wor", "must-oo", "nothing"):
         with pytest.raises(md.InvalidParameter):
-            md.smallest_first_stage(
+            md.calibration.smallest_first_stage(
                 name, mechanism=NOISE, n=20, m=5, epsilon=1.0, delta=1e-5, steps=3
             )
     with pytest.raises(md.InvalidParameter, match="b must be given"):
-        md.largest_batch("must-ow", mechanism=NOISE, n=20, epsilon=1.0, delta=1e-5, steps=3)
+        md.calibration.largest_batch(
+            "must-ow", mechanism=NOISE, n=20, epsilon=1.0, delta=1e-5, steps=3
+        )
     with pytest.raises(md.InvalidParameter, match="steps"):
-        md.largest_batch("wor", mechanism=NOISE, n=20, epsilon=1.0, delta=1e-5, steps=0)
+        md.calibration.largest_batch("wor", mechanism=NOISE, n=20, epsilon=1.0, delta=1e-5, steps=0)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
@@ -139,11 +145,11 @@ def test_sizes_are_searched_under_the_relation_asked_for(
     monkeypatch.setattr(search_module, "account", spy)
     target = {"epsilon": 4.0, "delta": 1e-4, "relation": relation}
     if search == "most_steps":
-        md.most_steps(SCHEME, mechanism=NOISE, **target)  # type: ignore[arg-type]
+        md.calibration.most_steps(SCHEME, mechanism=NOISE, **target)  # type: ignore[arg-type]
     elif search == "largest_batch":
-        md.largest_batch("wr", mechanism=NOISE, n=10, steps=2, **target)  # type: ignore[arg-type]
+        md.calibration.largest_batch("wr", mechanism=NOISE, n=10, steps=2, **target)  # type: ignore[arg-type]
     else:
-        md.smallest_first_stage("must-ow", mechanism=NOISE, n=9, m=3, steps=2, **target)  # type: ignore[arg-type]
+        md.calibration.smallest_first_stage("must-ow", mechanism=NOISE, n=9, m=3, steps=2, **target)  # type: ignore[arg-type]
     assert asked
     assert set(asked) == {relation}
 
@@ -152,9 +158,11 @@ def test_every_result_holds_what_was_accounted() -> None:
     """The plan of a result, accounted again, is its epsilon; sizes and steps are those of it."""
     target: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
     found: list[md.types.Calibrated] = [
-        md.most_steps(md.wor(40, 4), mechanism=NOISE, **target),
-        md.largest_batch("wr", mechanism=NOISE, n=40, steps=5, **target),
-        md.smallest_first_stage("must-ow", mechanism=NOISE, n=20, m=5, steps=8, **target),
+        md.calibration.most_steps(md.wor(40, 4), mechanism=NOISE, **target),
+        md.calibration.largest_batch("wr", mechanism=NOISE, n=40, steps=5, **target),
+        md.calibration.smallest_first_stage(
+            "must-ow", mechanism=NOISE, n=20, m=5, steps=8, **target
+        ),
         md.calibrate(md.wor(40, 4), steps=5, **target),
     ]
     for one in found:
@@ -179,7 +187,7 @@ def test_what_cannot_be_certified_at_all_is_a_failure(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(md.types.Account, "certified_epsilon", fails)
     with pytest.raises(md.NumericalFailure, match="out of reach"):
-        md.most_steps(md.wor(40, 4), mechanism=NOISE, epsilon=1.0, delta=1e-5)
+        md.calibration.most_steps(md.wor(40, 4), mechanism=NOISE, epsilon=1.0, delta=1e-5)
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", None, 4.0, md.gaussian])
@@ -187,8 +195,8 @@ def test_a_size_needs_a_noise_of_known_size(mechanism: object) -> None:
     given: dict[str, Any] = {"mechanism": mechanism, "epsilon": 1.0, "delta": 1e-5}
     refused = "mechanism must be a mechanism of known size"
     with pytest.raises(md.InvalidParameter, match=refused):
-        md.most_steps(md.wor(9, 2), **given)
+        md.calibration.most_steps(md.wor(9, 2), **given)
     with pytest.raises(md.InvalidParameter, match=refused):
-        md.largest_batch("wor", n=9, steps=2, **given)
+        md.calibration.largest_batch("wor", n=9, steps=2, **given)
     with pytest.raises(md.InvalidParameter, match=refused):
-        md.smallest_first_stage("must-ow", n=9, m=2, steps=2, **given)
+        md.calibration.smallest_first_stage("must-ow", n=9, m=2, steps=2, **given)

@@ -311,7 +311,7 @@ def test_a_users_function_that_quotes_records() -> None:
     data = np.full(50, 91234567.0)
     for function in (failing, wordy):
         released = partial(
-            md.private_bootstrap, data, md.UserStatistic(function, sensitivity=lambda m: 1.0),
+            md.private_bootstrap, data, md.types.UserStatistic(function, sensitivity=lambda m: 1.0),
             lower=0.0, upper=1e9, design=md.wor(50, 10), replicates=4,
             noise_multiplier=1.0, delta=1e-3,
         )  # fmt: skip

@@ -125,7 +125,7 @@ OBJECTS: dict[str, Asked] = {
     "multistage": Asked(lambda: md.multistage(60, [("wor", 30), ("wr", 12), ("wr", 6)]), _SCHEME),
     "gaussian": Asked(lambda: md.gaussian(noise_multiplier=1.5), _MECHANISM),
     "laplace": Asked(lambda: md.laplace(shift=0.4), _MECHANISM),
-    "design": Asked(lambda: md.double_bootstrap(90, b=30, m=20, subsets=3, reuse=2), {
+    "design": Asked(lambda: md.estimation.double_bootstrap(90, b=30, m=20, subsets=3, reuse=2), {
         "draws": _batches, "shown": repr,
     }),
     "calibration": Asked(

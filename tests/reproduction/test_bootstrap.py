@@ -126,7 +126,7 @@ def test_the_noise_that_is_added_has_that_sigma(unwarned: None) -> None:
     # standard error of 0.5 %.
     row, count = Row("WOR"), 20_000
     result = md.private_bootstrap(
-        np.zeros(300), ["mean", md.Variance(form="pairs")], lower=-4, upper=4,
+        np.zeros(300), ["mean", md.types.Variance(form="pairs")], lower=-4, upper=4,
         design=row.scheme(), replicates=count, noise_multiplier=settled(row).noise_multiplier,
         relation="replace_one", delta=1 / 300, correct_bias=False, seed=1,
     )  # fmt: skip
@@ -346,20 +346,22 @@ def test_a_cost_beyond_the_target_is_refused() -> None:
     row = Row("WOR")
     for bounds in (md.Bounds(3.9, 4.01), md.Bounds(0.0, math.inf), md.Bounds(0.0, math.nan)):
         found = fake(
-            row, md.types.PrivacySpent(bounds, 1e-5, md.Relation.REPLACE_ONE, 1.0, "", None)
+            row, md.types.PrivacySpent(bounds, 1e-5, md.types.Relation.REPLACE_ONE, 1.0, "", None)
         )
         with pytest.raises(md.NumericalFailure, match="not certified"):
             bootstrap.certified(found, 4.0)
     fine = fake(
         row,
-        md.types.PrivacySpent(md.Bounds(3.9, 4.0), 1e-5, md.Relation.REPLACE_ONE, 1.0, "", None),
+        md.types.PrivacySpent(
+            md.Bounds(3.9, 4.0), 1e-5, md.types.Relation.REPLACE_ONE, 1.0, "", None
+        ),
     )
     assert bootstrap.certified(fine, 4.0) == md.Bounds(3.9, 4.0)
 
 
 def test_errors_and_coverage_are_those_of_the_estimates() -> None:
     privacy = md.types.PrivacySpent(
-        md.Bounds(3.9, 4.0), 1e-5, md.Relation.REPLACE_ONE, 1.0, "", None
+        md.Bounds(3.9, 4.0), 1e-5, md.types.Relation.REPLACE_ONE, 1.0, "", None
     )
     found = fake(Row("WOR"), privacy, ((0.5, 1.0), (-1.5, 2.5), (0.0, 1.0), (0.0, 0.0)))
     assert found.covered.mean(axis=0).tolist() == [0.75, 0.75]

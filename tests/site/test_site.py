@@ -49,9 +49,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_site(site: Path) -> None:
     names = read((site / "docs" / "api.html").read_text(encoding="utf-8")).ids
-    assert {f"mustdp.{name}" for name in {*dir(md)} - {"types", "interop", "reproduction"}} <= names
-    assert {f"mustdp.types.{name}" for name in dir(md.types)} <= names
-    assert {f"mustdp.reproduction.{name}" for name in dir(md.reproduction)} <= names
+    spaces = ("types", "calibration", "estimation", "data", "training", "reproduction")
+    assert {f"mustdp.{name}" for name in {*dir(md)} - {*spaces, "interop"}} <= names
+    for space in spaces:
+        assert {f"mustdp.{space}.{name}" for name in dir(getattr(md, space))} <= names
     assert {f"mustdp.plot.{name}" for name in md.plot.__all__} <= names
 
     page = (site / "docs" / "commands.html").read_text(encoding="utf-8")

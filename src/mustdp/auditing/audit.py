@@ -442,7 +442,7 @@ class Audit:
     >>> import mustdp as md
     >>> found = md.types.Audit(
     ...     epsilon=0.4, mu=0.2, certified=md.Bounds(0.9, 1.0), delta=1e-5,
-    ...     relation=md.Relation.REPLACE_ONE, level=0.95, chance=0.3, contradicted=False,
+    ...     relation=md.types.Relation.REPLACE_ONE, level=0.95, chance=0.3, contradicted=False,
     ...     attacker="all steps", canaries=1000, guesses=200, right=120, seeded=True,
     ... )
     >>> found.epsilon <= found.certified.upper, found.as_dict()["right"]

@@ -91,7 +91,8 @@ class Comparison:
     --------
     >>> import mustdp as md
     >>> row = md.types.ComparisonRow(md.wor(1000, 10), 2.0, md.Bounds(0.72, 0.73))
-    >>> found = md.types.Comparison(md.Relation.REPLACE_ONE, steps=100, delta=1e-5, rows=(row,))
+    >>> relation = md.types.Relation.REPLACE_ONE
+    >>> found = md.types.Comparison(relation, steps=100, delta=1e-5, rows=(row,))
     >>> print(found)
     all schemes; steps: 100, delta 1e-05, relation replace-one
     scheme     eta  distinct  noise  epsilon, attained  certified

@@ -222,7 +222,9 @@ def calibrate_plan(
     --------
     >>> import mustdp as md
     >>> count = md.laplace(shift=0.1)
-    >>> found = md.calibrate_plan(lambda noise: md.sequence(noise, count), epsilon=1, delta=1e-5)
+    >>> def plan(noise):
+    ...     return md.sequence(noise, count)
+    >>> found = md.calibration.calibrate_plan(plan, epsilon=1, delta=1e-5)
     >>> found.epsilon.upper <= 1
     True
     """

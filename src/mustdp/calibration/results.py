@@ -79,7 +79,8 @@ class Calibrated:
     --------
     >>> import mustdp as md
     >>> noise = md.laplace(shift=0.5)
-    >>> found = md.most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5)
+    >>> scheme, target = md.poisson(1000, 1.0), {"epsilon": 2, "delta": 1e-5}
+    >>> found = md.calibration.most_steps(scheme, mechanism=noise, **target)
     >>> found.epsilon.upper <= 2.0, found.delta
     (True, 1e-05)
     """
@@ -109,7 +110,9 @@ class PlanCalibration(FoundNoise, Calibrated):
     Examples
     --------
     >>> import mustdp as md
-    >>> found = md.calibrate_plan(lambda noise: md.repeat(3, noise), epsilon=1.0, delta=1e-5)
+    >>> def plan(noise):
+    ...     return md.repeat(3, noise)
+    >>> found = md.calibration.calibrate_plan(plan, epsilon=1.0, delta=1e-5)
     >>> found.epsilon.upper <= 1.0, found.noise_multiplier > 5.0
     (True, True)
     """
@@ -167,7 +170,8 @@ class Solution(Calibrated):
     --------
     >>> import mustdp as md
     >>> noise = md.laplace(shift=0.5)
-    >>> found = md.most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5)
+    >>> scheme, target = md.poisson(1000, 1.0), {"epsilon": 2, "delta": 1e-5}
+    >>> found = md.calibration.most_steps(scheme, mechanism=noise, **target)
     >>> found.value == found.steps
     True
     """

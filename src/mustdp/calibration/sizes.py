@@ -122,7 +122,7 @@ def largest_batch(
     --------
     >>> import mustdp as md
     >>> noise, target = md.gaussian(noise_multiplier=4.0), {"epsilon": 1.0, "delta": 1e-5}
-    >>> found = md.largest_batch("poisson", mechanism=noise, n=100, steps=10, **target)
+    >>> found = md.calibration.largest_batch("poisson", mechanism=noise, n=100, steps=10, **target)
     >>> found.value, found.epsilon.upper <= 1.0
     (30, True)
     """
@@ -197,7 +197,9 @@ def smallest_first_stage(
     --------
     >>> import mustdp as md
     >>> noise, target = md.gaussian(noise_multiplier=40.0), {"epsilon": 0.1, "delta": 1e-2}
-    >>> found = md.smallest_first_stage("must-ow", mechanism=noise, n=10, m=5, steps=1, **target)
+    >>> sizes = {"n": 10, "m": 5, "steps": 1}
+    >>> search = md.calibration.smallest_first_stage
+    >>> found = search("must-ow", mechanism=noise, **sizes, **target)
     >>> found.value, found.epsilon.upper <= 0.1
     (1, True)
     """

@@ -199,7 +199,7 @@ def _steps(
         )
     built, mechanism = scheme.build(), noise.build()
     with progress("looking for the most steps"):
-        found = mustdp.most_steps(built, mechanism=mechanism, **target)
+        found = mustdp.calibration.most_steps(built, mechanism=mechanism, **target)
     return built, mechanism, found.value, found.epsilon, found.limit
 
 
@@ -212,7 +212,9 @@ def _size(
 
     name, sizes = scheme.named(size, _SIZED[size])
     mechanism, steps = noise.build(), run.count()
-    search: Any = mustdp.largest_batch if size == "m" else mustdp.smallest_first_stage
+    search: Any = (
+        mustdp.calibration.largest_batch if size == "m" else mustdp.calibration.smallest_first_stage
+    )
     with progress(f"looking for -{size}"):
         found = search(name, mechanism=mechanism, **sizes, steps=steps, **target)
     built = scheme_by_name(name, **{**sizes, size: found.value})

@@ -231,7 +231,7 @@ class _Releases:
                     "--each or --noise-multiplier or --epsilon is missing: give the epsilon of "
                     "each release, its noise, or what all of them may cost together"
                 )
-            found = mustdp.calibrate_plan(
+            found = mustdp.calibration.calibrate_plan(
                 lambda noise: mustdp.repeat(self.count, noise),
                 epsilon=epsilon,
                 delta=self.delta,

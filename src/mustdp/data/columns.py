@@ -455,9 +455,9 @@ class Reading:
     Examples
     --------
     >>> import mustdp as md
-    >>> md.Reading("survey.txt", delimiter=";", marks=("-9",)).codes
+    >>> md.types.Reading("survey.txt", delimiter=";", marks=("-9",)).codes
     (-9.0,)
-    >>> german = md.Reading("umfrage.csv", delimiter=";", decimal=",", encoding="cp1252")
+    >>> german = md.types.Reading("umfrage.csv", delimiter=";", decimal=",", encoding="cp1252")
     """
 
     data: Any
@@ -575,7 +575,7 @@ class Reading:
         Examples
         --------
         >>> import mustdp as md
-        >>> reading = md.Reading("x.csv", decimal=",", thousands=".")
+        >>> reading = md.types.Reading("x.csv", decimal=",", thousands=".")
         >>> [reading.plain_number(text) for text in ("1.234,5", "1234", "12.34", "NA")]
         ['1234.5', '1234', 'no number', 'NA']
         """

@@ -52,7 +52,7 @@ class DaskSource(Source):
     >>> import distributed, numpy as np  # doctest: +SKIP
     >>> client = distributed.Client(processes=False)  # doctest: +SKIP
     >>> parts = client.scatter([np.array([[30.0], [41.0]])])  # doctest: +SKIP
-    >>> md.open_partitioned(parts, client=client).n  # doctest: +SKIP
+    >>> md.data.open_partitioned(parts, client=client).n  # doctest: +SKIP
     2
     """
 
@@ -156,7 +156,7 @@ def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> 
     >>> import distributed, numpy as np  # doctest: +SKIP
     >>> client = distributed.Client(processes=False)  # doctest: +SKIP
     >>> parts = client.scatter([np.array([[30.0], [41.0]])])  # doctest: +SKIP
-    >>> md.open_partitioned(parts, client=client).lengths  # doctest: +SKIP
+    >>> md.data.open_partitioned(parts, client=client).lengths  # doctest: +SKIP
     (2,)
     """
     distributed = required("distributed", "a Dask cluster")

@@ -536,7 +536,7 @@ def private_bootstrap(
         Parquet file, or partitions on a Dask cluster.
     statistics : str, Statistic or sequence of them, default="mean"
         One or several, by name or as objects: ``"mean"``, ``"quantile:0.9"``, ``"mean@age"``,
-        ``md.Mean()``; ``mustdp bootstrap --help`` lists the names. Several share one release.
+        ``md.types.Mean()``; ``mustdp bootstrap --help`` lists the names. Several share one release.
     lower : float, sequence or mapping
         Lower ends of the ranges that values are clipped to: one for all columns, one for each, or
         by name. Public: they must be known without looking at the data.

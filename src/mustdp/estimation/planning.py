@@ -65,9 +65,9 @@ class PlannedSurvey:
     --------
     >>> import mustdp as md
     >>> limits = {"n": 10_000, "lower": 0, "upper": 1, "epsilon": 1, "delta": 1e-6}
-    >>> [plain] = md.expected_widths("mean", **limits)
+    >>> [plain] = md.estimation.expected_widths("mean", **limits)
     >>> survey = md.types.PlannedSurvey(cluster_size=10, cluster_correlation=0.1)
-    >>> [clustered] = md.expected_widths("mean", survey=survey, **limits)
+    >>> [clustered] = md.estimation.expected_widths("mean", survey=survey, **limits)
     >>> plain.width < clustered.width
     True
     """
@@ -118,7 +118,8 @@ class Expected:
     Examples
     --------
     >>> import mustdp as md
-    >>> [mean] = md.expected_widths("mean", n=10_000, lower=0, upper=1, epsilon=1, delta=1e-6)
+    >>> limits = {"lower": 0, "upper": 1, "epsilon": 1, "delta": 1e-6}
+    >>> [mean] = md.estimation.expected_widths("mean", n=10_000, **limits)
     >>> mean.label, mean.width < 0.01
     ('mean value', True)
     """

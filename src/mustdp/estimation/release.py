@@ -554,8 +554,8 @@ def private_release(
         The records: an array, a pandas or polars frame, an Arrow table, or a CSV or Parquet file.
     statistics : str, Statistic or sequence of them, default="mean"
         One or several, by name or as objects: ``"mean"``, ``"quantile:0.9"``, ``"proportion:>50"``,
-        ``md.Mean()``; ``mustdp release --help`` lists the names. Each is asked of every column, or
-        of those behind an @, as in ``"mean@age"`` or ``md.Mean(columns=["age"])``.
+        ``md.types.Mean()``; ``mustdp release --help`` lists the names. Each is asked of every
+        column, or of those behind an @, as in ``"mean@age"`` or ``md.types.Mean(columns=["age"])``.
     lower : float, sequence or mapping, default=None
         Lower ends of the ranges that values are clipped to: one for all columns, one for each, or
         by name. Public: they must be known without looking at the data. Needed where numbers are

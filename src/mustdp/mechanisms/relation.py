@@ -36,7 +36,7 @@ class Relation(StrEnum):
     Examples
     --------
     >>> import mustdp as md
-    >>> md.Relation.ADD_REMOVE == "add_remove", md.Relation.ADD_REMOVE.option
+    >>> md.types.Relation.ADD_REMOVE == "add_remove", md.types.Relation.ADD_REMOVE.option
     (True, 'add-remove')
     """
 

@@ -164,7 +164,7 @@ def test_results_say_what_was_estimated() -> None:
     assert result.estimates[0].description == "mean of income clipped to [0, 200000]"
     assert "mean of income clipped to [0, 200000]" in str(result)
     both = released(
-        [md.LinearRegression(), md.Proportion(above=60.0, columns=("age",))],
+        [md.types.LinearRegression(), md.types.Proportion(above=60.0, columns=("age",))],
         frame,
         columns=["age", "income"],
         lower=[0, 0],
@@ -181,7 +181,7 @@ def test_results_say_what_was_estimated() -> None:
 
 
 def test_nested_designs_charge_reuse() -> None:
-    design = md.bag_of_little_bootstraps(N, b=100, subsets=5, reuse=6)
+    design = md.estimation.bag_of_little_bootstraps(N, b=100, subsets=5, reuse=6)
     result = released(design=design, replicates=None, noise_multiplier=400.0, delta=1e-4)
     noise = md.gaussian(noise_multiplier=400.0)
     inner = md.repeat(6, md.subsample(md.wr(100, N), noise))
@@ -196,7 +196,7 @@ def test_frames_and_columns() -> None:
     by_name = released(data=frame, columns="age")
     assert by_name.estimate == released(data=AGES).estimate
     both = released(
-        [md.Mean(columns=("age",)), md.Mean(columns=("other",))],
+        [md.types.Mean(columns=("age",)), md.types.Mean(columns=("other",))],
         data=frame,
         columns=["age", "other"],
         lower={"age": 0, "other": 0},
@@ -212,10 +212,10 @@ def test_a_user_function_with_a_stated_sensitivity() -> None:
     def trimmed(values: Any, counts: Any) -> float:
         return float(np.average(np.clip(values[:, 0], 20, 80), weights=counts))
 
-    result = released(md.UserStatistic(trimmed, sensitivity=lambda m: 60 / m))
+    result = released(md.types.UserStatistic(trimmed, sensitivity=lambda m: 60 / m))
     assert abs(result.estimate - np.clip(AGES, 20, 80).mean()) < 5 * result.standard_error
     with pytest.raises(InvalidParameter, match="sensitivity"):
-        md.UserStatistic(trimmed, sensitivity=None)
+        md.types.UserStatistic(trimmed, sensitivity=None)
 
 
 def test_result_as_table_and_as_data() -> None:
@@ -277,7 +277,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"level": math.nan}, "level must"),
     ({"workers": 0}, "workers must"),
     ({"statistic": "covariance"}, "column"),
-    ({"statistic": md.Mean(columns=("age",))}, "statistic must name columns among"),
+    ({"statistic": md.types.Mean(columns=("age",))}, "statistic must name columns among"),
     ({"columns": "age"}, "column"),
     ({"data": np.append(AGES[1:], math.nan)}, "NaN"),
     ({"data": np.append(AGES[1:], math.inf)}, "infinit"),

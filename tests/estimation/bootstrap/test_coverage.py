@@ -320,7 +320,7 @@ def test_intervals_that_hold_together() -> None:
     rng = np.random.default_rng(16)
     data = correlated(rng)
     design = Design(md.wor(N, 100), 400)
-    asked = md.LinearRegression()
+    asked = md.types.LinearRegression()
     alone = inferred(design, asked, data, (-5.0, 5.0), np.random.default_rng(1))
     together = inferred(
         design, asked, data, (-5.0, 5.0), np.random.default_rng(1), simultaneous=True

@@ -18,23 +18,23 @@ from mustdp.estimation.statistics.moments import Mean
 from mustdp.estimation.statistics.statistic import Statistic, read_statistic
 from mustdp.mechanisms.mechanism import Gaussian
 
-AVERAGE = md.UserStatistic(lambda v, c: c @ v / c.sum(), sensitivity=0.4, average=True)
-TWO = md.UserStatistic(
+AVERAGE = md.types.UserStatistic(lambda v, c: c @ v / c.sum(), sensitivity=0.4, average=True)
+TWO = md.types.UserStatistic(
     lambda v, c: np.repeat(c @ v / c.sum(), 2), sensitivity=0.6, average=True, labels=("a", "b")
 )
-HALVED = md.UserStatistic(lambda v, c: float(v.max()), sensitivity=lambda m: 10.0)
+HALVED = md.types.UserStatistic(lambda v, c: float(v.max()), sensitivity=lambda m: 10.0)
 STATISTICS: list[tuple[Statistic, int, Shape]] = [
     (Mean(squares=False), 1, Shape(True, True)),
-    (md.Proportion(above=3.0), 1, Shape(True, True)),
-    (md.Quantile(0.3, grid=5), 1, Shape(True)),
-    (md.Quantile(0.3, grid=1), 1, Shape(True)),  # one number, of which no use is made
+    (md.types.Proportion(above=3.0), 1, Shape(True, True)),
+    (md.types.Quantile(0.3, grid=5), 1, Shape(True)),
+    (md.types.Quantile(0.3, grid=1), 1, Shape(True)),  # one number, of which no use is made
     (Mean(), 1, Shape(False)),
-    (md.Variance(), 1, Shape(False)),
-    (md.Variance(form="pairs"), 1, Shape(False, True)),
+    (md.types.Variance(), 1, Shape(False)),
+    (md.types.Variance(form="pairs"), 1, Shape(False, True)),
     (read_statistic("sd"), 1, Shape(False)),
-    (md.Covariance(), 2, Shape(False)),
-    (md.Correlation(form="pairs"), 2, Shape(False)),
-    (md.LinearRegression(), 3, Shape(False)),
+    (md.types.Covariance(), 2, Shape(False)),
+    (md.types.Correlation(form="pairs"), 2, Shape(False)),
+    (md.types.LinearRegression(), 3, Shape(False)),
     (AVERAGE, 1, Shape(False, True)),
     (TWO, 1, Shape(False)),
     (HALVED, 1, Shape(False)),
@@ -66,7 +66,7 @@ def test_on_poisson_subsets_a_size_is_released_too(
 ) -> None:
     known = statistic.shape(poisson=True)
     assert not known.one_number
-    if isinstance(statistic, md.UserStatistic):
+    if isinstance(statistic, md.types.UserStatistic):
         return  # refused there
     query = joint(statistic, columns=columns, poisson=True)
     assert query.width > 1
@@ -143,7 +143,7 @@ def test_what_is_released_about_a_subset_is_one_integer_and_one_noise() -> None:
 @pytest.mark.parametrize(
     ("statistic", "columns"),
     [("mean", 1), ("covariance", 2), (["proportion:>3", "proportion:<7"], 1), (TWO, 1),
-     ([md.Proportion(above=3.0, columns=(0,)), md.Proportion(above=3.0, columns=(1,))], 2)],
+     ([md.types.Proportion(above=3.0, columns=(one,)) for one in (0, 1)], 2)],
 )  # fmt: skip
 def test_more_than_one_number_is_not(statistic: Any, columns: int) -> None:
     privacy = release(statistic, columns, design=md.types.Design(md.wor(400, 25), 6)).privacy
@@ -192,7 +192,7 @@ def test_a_statistic_that_is_not_what_it_claims_releases_nothing() -> None:
 
 
 def test_a_ledger_counts_releases_of_any_dimension(tmp_path: Any) -> None:
-    share = (md.Proportion(above=3.0),)
+    share = (md.types.Proportion(above=3.0),)
     assert shape_of(share, poisson=False, charged=False).one_number
     assert not shape_of(share, poisson=False, charged=True).one_number
     with md.Ledger.open(tmp_path / "own.ledger", epsilon=50, delta=1e-5) as ledger:

@@ -176,12 +176,16 @@ def test_clipping_is_reported_for_a_share_of_the_budget() -> None:
 
 
 def test_statistics_of_the_bootstrap_will_do() -> None:
-    wanted = [md.Mean(columns=("x",)), md.Quantile(0.9, columns=("x",)), md.Proportion(above=2.0)]
+    wanted = [
+        md.types.Mean(columns=("x",)),
+        md.types.Quantile(0.9, columns=("x",)),
+        md.types.Proportion(above=2.0),
+    ]
     found = md.private_release(FRAME[["x"]], wanted, lower=0, upper=10, **QUIET)
     names = [one.statistic for one in found.estimates]
     assert names == ["mean", "quantile:0.9", "proportion:>2"]
     with pytest.raises(md.InvalidParameter, match="private_bootstrap takes it"):
-        md.private_release(FRAME, md.Quantile(0.9, grid=7), **LIMITS, **QUIET)
+        md.private_release(FRAME, md.types.Quantile(0.9, grid=7), **LIMITS, **QUIET)
 
 
 def test_what_was_estimated_is_said() -> None:

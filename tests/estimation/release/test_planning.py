@@ -26,7 +26,7 @@ def test_widths_come_true(relation: str, by: str | None) -> None:
     frame = pd.DataFrame({"x": x, "y": y, "kind": rng.choice(["a", "b"], N)})
     asked = ["mean@x", "sd@x", "median@x", "correlation@x,y", "proportion:>30@y", "regression@x,y"]
     groups: dict[str, Any] = {} if by is None else {"by": by, "groups": ["a", "b"]}
-    expected = md.expected_widths(
+    expected = md.estimation.expected_widths(
         asked, n=N, columns=["x", "y"], relation=relation, **LIMITS, **BUDGET, **groups
     )
     found = md.private_release(
@@ -41,12 +41,12 @@ def test_widths_come_true(relation: str, by: str | None) -> None:
 
 def test_the_smallest_epsilon_for_a_width() -> None:
     settings: dict[str, Any] = {"n": 10_000, "lower": 0, "upper": 1, "delta": 1e-6}
-    epsilon, (mean,) = md.smallest_epsilon(0.008, "mean", **settings)
+    epsilon, (mean,) = md.estimation.smallest_epsilon(0.008, "mean", **settings)
     assert 0.0077 < mean.width <= 0.008
-    (less,) = md.expected_widths("mean", epsilon=0.95 * epsilon, **settings)
+    (less,) = md.estimation.expected_widths("mean", epsilon=0.95 * epsilon, **settings)
     assert less.width > 0.008
     with pytest.raises(md.InvalidParameter, match="width must be at least"):
-        md.smallest_epsilon(1e-5, "mean", **settings)
+        md.estimation.smallest_epsilon(1e-5, "mean", **settings)
 
 
 def test_a_width_is_found_for_groups_although_nobody_is_expected_in_any_other() -> None:
@@ -55,11 +55,11 @@ def test_a_width_is_found_for_groups_although_nobody_is_expected_in_any_other() 
     }  # fmt: skip
     for asked in ("mean", ["mean", "median", "count"]):
         widest = {"mean": 0.05}.get(str(asked), 400.0)
-        epsilon, found = md.smallest_epsilon(widest, asked, **settings)
+        epsilon, found = md.estimation.smallest_epsilon(widest, asked, **settings)
         listed = [one for one in found if one.group != "other"]
         assert max(one.width for one in listed) <= widest
         assert 0 < epsilon < 20
-        less = md.expected_widths(asked, epsilon=0.95 * epsilon, **settings)
+        less = md.estimation.expected_widths(asked, epsilon=0.95 * epsilon, **settings)
         assert max(one.width for one in less if one.group != "other") > widest
 
 
@@ -117,7 +117,7 @@ def test_designs_are_planned_as_they_are_released(design: str) -> None:
         frame.loc[rng.random(n) < 0.3, "x"] = np.nan
     planned, given = DESIGNS[design]
     limits: dict[str, Any] = {"lower": 0, "upper": 1, "noise_multiplier": 20.0, "delta": 1e-6}
-    [expected] = md.expected_widths(
+    [expected] = md.estimation.expected_widths(
         "mean", n=n, columns="x", survey=md.types.PlannedSurvey(**planned), **limits
     )
     widths = []
@@ -130,8 +130,8 @@ def test_designs_are_planned_as_they_are_released(design: str) -> None:
 
 def test_releases_that_share_a_budget() -> None:
     limits: dict[str, Any] = {"n": 5000, "lower": 0, "upper": 1, "delta": 1e-6}
-    [one] = md.expected_widths("mean", noise_multiplier=5.0 * np.sqrt(12.0), **limits)
-    [twelve] = md.expected_widths("mean", noise_multiplier=5.0, releases=12, **limits)
+    [one] = md.estimation.expected_widths("mean", noise_multiplier=5.0 * np.sqrt(12.0), **limits)
+    [twelve] = md.estimation.expected_widths("mean", noise_multiplier=5.0, releases=12, **limits)
     assert twelve == one
     # Twelve releases with that noise cost what one with a twelfth of its variance does.
     several = md.account(md.repeat(12, md.gaussian(noise_multiplier=5.0 * np.sqrt(12.0))))
@@ -143,10 +143,10 @@ def test_releases_that_share_a_budget() -> None:
 
 def test_relative_widths() -> None:
     limits: dict[str, Any] = {"n": 5000, "lower": 0, "upper": 10, "delta": 1e-6}
-    epsilon, [found] = md.smallest_epsilon(0.05, "mean", relative=True, **limits)
+    epsilon, [found] = md.estimation.smallest_epsilon(0.05, "mean", relative=True, **limits)
     assert found.relative_width <= 0.05
     assert found.width == pytest.approx(5.0 * found.relative_width, rel=0.01)
-    _, [narrower] = md.smallest_epsilon(0.04, "mean", relative=True, **limits)
+    _, [narrower] = md.estimation.smallest_epsilon(0.04, "mean", relative=True, **limits)
     assert narrower.relative_width <= 0.04
     assert epsilon > 0
 

@@ -248,14 +248,14 @@ def test_what_clusters_have_no_errors_for_is_refused(
 def test_missing_weights_are_dropped_and_missing_clusters_refused(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("y,w,home\n" + "2,1,1\n4,1,2\n" * 500 + "19,,\n")
-    reading = md.Reading(path, missing="drop")
+    reading = md.types.Reading(path, missing="drop")
     found = md.private_release(
         reading, "mean", columns="y", weights="w", largest_weight=2.0, **LIMITS, **QUIET
     )
     assert found.estimate == pytest.approx(3.0, rel=1e-3)
     table = tmp_path / "people.parquet"
     pd.read_csv(path).to_parquet(table)
-    for data in (reading, md.Reading(table, missing="drop")):
+    for data in (reading, md.types.Reading(table, missing="drop")):
         # No word about missing values, which could not help.
         with pytest.raises(
             md.InvalidParameter, match=r"home.* needs the number of a cluster"

@@ -27,7 +27,7 @@ BINS = 4
 @cache
 def images() -> tuple[Tensor, Tensor]:
     """The first records of digits."""
-    data = md.load_data("digits")
+    data = md.training.load_data("digits")
     rows = torch.tensor(data.X_train[:N], dtype=torch.float32).view(-1, 1, 8, 8)
     return rows, torch.tensor(data.y_train[:N], dtype=torch.int64)
 
@@ -69,7 +69,7 @@ def trainer(model: nn.Module | None = None, data: Any = None, **options: Any) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         if "budget" not in given:
-            given["budget"] = md.loader_budget(data, **terms)
+            given["budget"] = md.training.loader_budget(data, **terms)
         return md.PrivateTrainer(
             model,
             nn.CrossEntropyLoss(reduction="none"),

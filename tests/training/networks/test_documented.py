@@ -28,7 +28,7 @@ def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_options_of_the_page_exist() -> None:
     named = {"max_grad_norm", "checkpoint", "max_rows", "mixed_precision", "seed", "every"}
     named |= {"epochs", "epsilon", "n", "noise_multiplier"}
-    types, made = md.types, (md.PrivateTrainer, md.loader_budget)
+    types, made = md.types, (md.PrivateTrainer, md.training.loader_budget)
     options = [
         set(inspect.signature(one).parameters)
         for one in (*made, types.Compute, types.Checkpoint, types.Schedule)

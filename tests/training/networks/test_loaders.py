@@ -54,7 +54,7 @@ def test_a_shuffling_loader_becomes_random_allocation_and_says_so() -> None:
             model,
             torch.nn.CrossEntropyLoss(reduction="none"),
             loader(),
-            md.loader_budget(loader(), epsilon=4.0, delta=1e-3, epochs=EPOCHS),
+            md.training.loader_budget(loader(), epsilon=4.0, delta=1e-3, epochs=EPOCHS),
             optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
             max_grad_norm=1.0,
         )
@@ -70,7 +70,7 @@ def kept(data: Any, **terms: Any) -> Any:
         model,
         torch.nn.CrossEntropyLoss(reduction="none"),
         data,
-        md.loader_budget(
+        md.training.loader_budget(
             data, delta=1e-3, epochs=EPOCHS, noise_multiplier=16.0, keep_shuffling=True, **terms
         ),
         optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
@@ -210,7 +210,7 @@ def test_an_estimate_is_all_that_is_said_of_the_number_of_records() -> None:
             model,
             torch.nn.CrossEntropyLoss(reduction="none"),
             loader(),
-            md.loader_budget(loader(), noise_multiplier=1.0, delta=1e-3, epochs=1, n=190),
+            md.training.loader_budget(loader(), noise_multiplier=1.0, delta=1e-3, epochs=1, n=190),
             optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
             max_grad_norm=1.0,
         )
@@ -277,7 +277,7 @@ def test_a_worker_that_is_killed_ends_the_run_where_it_was_shown(
 
 @needs_mnist
 def test_a_few_records_of_mnist() -> None:
-    data = md.load_data("mnist", str(SHARED))
+    data = md.training.load_data("mnist", str(SHARED))
     rows = torch.tensor(data.X_train[:4000], dtype=torch.float32).view(-1, 1, 28, 28)
     labels = torch.tensor(data.y_train[:4000], dtype=torch.int64)
     run = loader_run.trainer(data=loader(TensorDataset(rows, labels), batch_size=100), epochs=1)

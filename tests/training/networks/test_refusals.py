@@ -154,7 +154,7 @@ def test_batch_normalisation_is_replaced() -> None:
     nn.init.normal_(layers[1].weight)
     with pytest.raises(NotCovered, match="BatchNorm"):
         runs.trainer(model, data=images())
-    changed = md.replace_batchnorm(model, groups=4)
+    changed = md.training.replace_batchnorm(model, groups=4)
     norms = [m for m in changed.modules() if isinstance(m, nn.GroupNorm)]
     assert [(m.num_groups, m.num_channels, m.affine) for m in norms] == [
         (2, 6, True),
@@ -164,7 +164,7 @@ def test_batch_normalisation_is_replaced() -> None:
     assert norms[0].weight is not layers[1].weight
     assert isinstance(model[1], nn.BatchNorm2d)
     runs.trainer(changed, data=images()).train(1)
-    assert isinstance(md.replace_batchnorm(nn.BatchNorm1d(5)), nn.GroupNorm)
+    assert isinstance(md.training.replace_batchnorm(nn.BatchNorm1d(5)), nn.GroupNorm)
 
 
 def test_a_model_that_cannot_be_run_record_by_record() -> None:

@@ -135,7 +135,7 @@ def load_data(
     Examples
     --------
     >>> import mustdp as md
-    >>> md.load_data("adult", "data").X_train.shape  # doctest: +SKIP
+    >>> md.training.load_data("adult", "data").X_train.shape  # doctest: +SKIP
     (30969, 13)
     """
     checks.choice("dataset", name, NAMES)

@@ -114,7 +114,7 @@ def loader_budget(
     >>> import mustdp as md
     >>> from torch.utils.data import DataLoader
     >>> loader = DataLoader(list(range(100)), batch_size=10, shuffle=True)
-    >>> kept = md.loader_budget(
+    >>> kept = md.training.loader_budget(
     ...     loader, epochs=2, noise_multiplier=8.0, delta=1e-5, keep_shuffling=True
     ... )
     >>> kept.steps

@@ -119,7 +119,9 @@ def test_a_portion_is_what_a_plain_loop_gives(
 
 def test_halves_depend_on_the_key_and_the_rank_alone(x: FloatArray) -> None:
     """Computed again, or in other portions, a function on halves gives the same bits."""
-    spread = md.UserStatistic(lambda values, counts: np.ptp(values), lambda m: 2.0, columns=(0,))
+    spread = md.types.UserStatistic(
+        lambda values, counts: np.ptp(values), lambda m: 2.0, columns=(0,)
+    )
     query = spread.query(SubsetSchema([-1.0], [1.0], 30))
     source = open_source(x[:, :1])
 
