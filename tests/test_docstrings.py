@@ -14,10 +14,9 @@ from typing import Any, Protocol
 import pytest
 
 import mustdp
-from mustdp.errors import MissingExtra
+from mustdp import plot as plots
 from mustdp.estimation.statistics.statistic import Statistic
-from mustdp.ledger.file import LedgerFile
-from mustdp.reporting import plots
+from mustdp.types import LedgerFile, MissingExtra
 
 #: What is looked at: the package, and what is wrong here on purpose.
 OURS = ("mustdp", __name__)

@@ -10,8 +10,8 @@ import pytest
 import mustdp as md
 from mustdp.accounting.pld.readoff import UpperCurve
 from mustdp.accounting.subsampling.one_step import Direction, upper_bound
-from mustdp.numerics.arrays import FloatArray
 from tests.accounting.pld.mixture_pairs import ExactPair, family, two_steps
+from tests.arrays import FloatArray
 
 #: With Laplace noise adding a record is the worse direction at small epsilon, removing at large.
 SCHEME, SHIFT = md.wor(10, 3), 0.5

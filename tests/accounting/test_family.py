@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp import InvalidParameter
 from mustdp.accounting.bounds import FamilyBounds
 from mustdp.accounting.families.composition import family_bounds, family_of
 from mustdp.accounting.families.recursion import LossWindow, Recursion, attained
@@ -20,11 +21,10 @@ from mustdp.accounting.families.triples import (
 from mustdp.accounting.plan import Atom, Subsample, atoms
 from mustdp.accounting.pld.discretise import family_pair, merge
 from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
-from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Relation
 from tests.accounting.subsampling.three_points import Outcomes, outcomes
+from tests.arrays import FloatArray
 
 REPLACE = Relation.REPLACE_ONE
 USUAL = EpsilonAt(1e-5)

@@ -23,9 +23,9 @@ from mustdp.accounting.plan import atoms
 from mustdp.accounting.pld.readoff import DeltaAt
 from mustdp.accounting.subsampling.one_step import upper_bound
 from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import stage_law
+from mustdp.types import Relation
+from tests.arrays import FloatArray
 
 REPLACE = Relation.REPLACE_ONE
 D = 0.02

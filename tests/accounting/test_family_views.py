@@ -9,11 +9,11 @@ import mustdp as md
 from mustdp.accounting.bounds import FamilyBounds
 from mustdp.accounting.families.composition import family_bounds
 from mustdp.accounting.families.recursion import LossWindow, Recursion, delta_at, profile_of
-from mustdp.accounting.plan import Plan, atoms
+from mustdp.accounting.plan import atoms
 from mustdp.accounting.pld.discretise import DiscreteLoss
 from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
-from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Plan, Relation
+from tests.arrays import FloatArray
 
 RATES = np.array([0.0, 0.001, 0.01, 0.1, 0.5, 1.0])
 EPSILONS = np.array([0.0, 0.03, 0.2, 0.5, 0.9, 1.4, 2.1])

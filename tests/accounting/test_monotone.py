@@ -15,7 +15,7 @@ import mustdp as md
 from mustdp.accounting.epochs.pairs import epoch_sides
 from mustdp.accounting.plan import InEpoch
 from mustdp.accounting.pld.readoff import last_above
-from mustdp.mechanisms.relation import Relation
+from mustdp.types import Relation
 
 NOISES = (0.7, 0.75, 0.8, 0.9, 1.0, 1.3, 2.0, 4.0)
 SCHEMES: dict[str, Callable[[float, int], md.types.Plan]] = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 RATE, SCALE = 0.4, 1.3
 INTEGERS = np.arange(-60, 64)

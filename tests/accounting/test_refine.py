@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from mustdp import NumericalFailure
 from mustdp.accounting.certify import Fractions, GridAnswer, refine
-from mustdp.errors import NumericalFailure
 
 BRIEF = Fractions(first=1.0, finest=1 / 64, boldness=0.9)
 

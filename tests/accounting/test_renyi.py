@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 ORDERS = np.array([1.01, 1.5, 2.0, 5.0, 20.0, 100.0, 1000.0])
 

@@ -9,10 +9,11 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import mustdp as md
-from mustdp.accounting.risk import Risk, closest_tprs
-from mustdp.errors import InvalidParameter
-from mustdp.numerics.arrays import FloatArray
+from mustdp import InvalidParameter
+from mustdp.accounting.risk import closest_tprs
 from mustdp.numerics.formatting import percent, percent_stated
+from mustdp.types import Risk
+from tests.arrays import FloatArray
 
 RATES = [0.0, 1e-6, 1e-3, 0.01, 0.1, 0.5, 0.99, 1.0]
 CASES = [(0.1, 100), (0.5, 2), (2.0, 1), (0.02, 900)]

@@ -10,7 +10,7 @@ import pytest
 from scipy.signal import fftconvolve
 
 import mustdp as md
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 
 def test_thousands_of_gaussian_releases_are_one_exactly() -> None:

@@ -17,8 +17,8 @@ from scipy.special import gammaln
 
 import mustdp as md
 from mustdp.accounting.plan import describe, plan_from_description
-from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.repetitions import Repetitions
+from tests.arrays import FloatArray
 from tests.cli.running import answer, check_refused, runner
 from tests.sampling.chi_square import p_value_of_numbers
 

@@ -25,7 +25,7 @@ from mustdp.accounting.epochs.several_bins import (
 )
 from mustdp.accounting.plan import describe, plan_from_description, steps_of
 from mustdp.accounting.pld.discretise import DominatingPair, Profile
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 G = np.linspace(-9.0, 9.0, 601)
 WEIGHT = np.exp(-0.5 * np.square(G)) * (G[1] - G[0]) / math.sqrt(2.0 * math.pi)

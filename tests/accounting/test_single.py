@@ -10,10 +10,10 @@ import pytest
 import mustdp as md
 from mustdp.accounting.pld.discretise import family_pair
 from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw
+from mustdp.types import MultiplicityLaw
 from tests.accounting.closed_forms import exact_delta
 from tests.accounting.pld.mixture_pairs import family
+from tests.arrays import FloatArray
 
 
 def test_one_attained_step_is_charged_for_mass_left_out() -> None:

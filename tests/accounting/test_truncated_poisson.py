@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import mustdp as md
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 X = np.linspace(-14.0, 14.0, 5601)
 Z, RATE = 1.6, 0.5

@@ -13,9 +13,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.auditing.audit import Game, _judged, audit, least_epsilon, least_mu
-from mustdp.calibration.budget import Budget, calibrated_budget
-from mustdp.errors import InvalidParameter
+from mustdp import InvalidParameter, audit, calibrated_budget
+from mustdp.auditing.audit import _judged, least_epsilon, least_mu
+from mustdp.types import Budget, Game
 
 #: All records in every step: the certificate is that of a Gaussian shift, and as tight as can be.
 EVERYBODY = calibrated_budget(md.wor(300, 300), steps=1, noise_multiplier=2.5, delta=1e-5)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
+from mustdp import InvalidParameter
 from mustdp.auditing.audit import (
     chance_under_curve,
     chance_under_epsilon,
@@ -16,7 +17,6 @@ from mustdp.auditing.audit import (
     least_epsilon,
     least_mu,
 )
-from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.laws import GaussianNoise
 
 

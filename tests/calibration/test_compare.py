@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import mustdp as md
+from mustdp import compare
 from mustdp.calibration import compare as compare_module
-from mustdp.calibration.compare import compare
 
 NOISE = md.gaussian(noise_multiplier=4.0)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.calibration import calibrate_plan
 from mustdp.calibration import noise as noise_module
-from mustdp.calibration.noise import calibrate_plan
 from mustdp.calibration.search import smallest_noise
 
 SCHEME = md.wor(100, 10)

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import mustdp as md
-from mustdp.errors import InvalidParameter
+from mustdp import InvalidParameter
 
 ALL = md.wor(100, 100)
 

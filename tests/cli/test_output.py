@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mustdp import NumericalFailure
 from mustdp.cli.output import Answer, as_json, as_text, show
-from mustdp.errors import NumericalFailure
 from mustdp.numerics.formatting import readable
 
 

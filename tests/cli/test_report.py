@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.errors import NumericalFailure
+from mustdp import NumericalFailure
 from mustdp.reporting import findings, report
 from mustdp.reporting.findings import Findings, ReportQuestion, gather, grid_of
 from mustdp.reporting.pages import Page

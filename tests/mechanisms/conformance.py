@@ -18,10 +18,11 @@ from scipy.signal import fftconvolve
 
 import mustdp as md
 from mustdp.accounting.plan import describe, plan_from_description
-from mustdp.mechanisms.contract import DiscreteOutcomes, Mechanism, Proof
+from mustdp.mechanisms.contract import DiscreteOutcomes, Proof
 from mustdp.mechanisms.laws import Noise
-from mustdp.mechanisms.relation import Relation, shift_of
-from mustdp.numerics.arrays import FloatArray
+from mustdp.mechanisms.relation import shift_of
+from mustdp.types import Mechanism, Relation
+from tests.arrays import FloatArray
 
 GROUPS = (1, 2, 3, 5)
 SCHEMES = (

@@ -15,11 +15,12 @@ import pytest
 import mustdp as md
 from mustdp.cli.parameters import as_typed
 from mustdp.errors import Contradiction
-from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism, Proof
+from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Proof
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles
 from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.registry import ARGUMENTS, MECHANISMS, RegisteredMechanism, registered
-from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.types import Mechanism
+from tests.arrays import FloatArray, IntArray
 from tests.cli.running import Run, answer, check_refused, runner
 from tests.mechanisms import conformance
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 import mustdp as md
 from mustdp.mechanisms.exponential_mechanism import BoundedRangeProfiles, TwoCandidates
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 from tests.mechanisms.conformance import Pair
 
 RANGES = (0.01, 0.3, 1.0, 3.0, 20.0)

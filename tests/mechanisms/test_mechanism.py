@@ -10,7 +10,8 @@ import pytest
 
 from mustdp import InvalidParameter, gaussian, laplace, must_ow, poisson, wor, wr
 from mustdp.mechanisms.mechanism import AdditiveNoise
-from mustdp.mechanisms.relation import Relation, default_relation, moves, resolve_relation, shift_of
+from mustdp.mechanisms.relation import default_relation, moves, resolve_relation, shift_of
+from mustdp.types import Relation
 
 MAKERS = [gaussian, laplace]
 makers = pytest.mark.parametrize("make", MAKERS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 
 def chosen(utilities: tuple[float, ...], epsilon: float) -> FloatArray:

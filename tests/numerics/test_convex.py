@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.convex import chord, hull_slopes, lower_hull
+from tests.arrays import FloatArray
 
 points = st.lists(
     st.tuples(st.integers(-50, 50), st.integers(-50, 50)),

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.convex import increasing_root
+from tests.arrays import FloatArray
 
 
 @given(st.lists(st.floats(-20.0, 20.0), min_size=1, max_size=8))

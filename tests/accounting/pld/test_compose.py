@@ -9,11 +9,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from mustdp import NumericalFailure
 from mustdp.accounting.pld import compose
 from mustdp.accounting.pld.compose import OUTSIDE, Composition
 from mustdp.accounting.pld.discretise import DiscreteLoss
 from mustdp.accounting.pld.readoff import ReadOff
-from mustdp.errors import NumericalFailure
 from tests.accounting.pld.exact_sums import ExactSum, short
 
 

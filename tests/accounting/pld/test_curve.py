@@ -9,7 +9,7 @@ import pytest
 
 from mustdp.accounting.pld.discretise import DiscreteLoss, DominatingPair, Grid
 from mustdp.accounting.pld.readoff import ComposedLoss, UpperCurve
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 
 def test_a_curve_asks_its_pairs_at_or_below_the_grid() -> None:

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import mustdp as md
+from mustdp import NumericalFailure
 from mustdp.accounting.pld.discretise import (
     DiscreteLoss,
     DominatingPair,
@@ -19,7 +20,6 @@ from mustdp.accounting.pld.discretise import (
     just_below,
 )
 from mustdp.accounting.subsampling.one_step import upper_bound
-from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise
 from tests.accounting.pld.mixture_pairs import ExactPair, family
 

@@ -10,8 +10,8 @@ from mustdp.accounting.families.composition import family_of
 from mustdp.accounting.families.recursion import Cover, Snapshot, make_tests
 from mustdp.accounting.families.recursion import Tests as StepTests
 from mustdp.accounting.plan import atoms
-from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Relation
+from tests.arrays import FloatArray
 
 D = 0.004
 GRID = np.arange(-400, 1600)

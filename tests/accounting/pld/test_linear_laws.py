@@ -12,8 +12,8 @@ from mustdp.accounting.epochs.tables import OneSide, outcome_pair
 from mustdp.accounting.epochs.terms import Term
 from mustdp.accounting.pld.discretise import DiscreteLoss
 from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.convex import lower_hull
+from tests.arrays import FloatArray
 
 TERMS = [Term(1.0), Term(0.2), Term(3.0), Term(0.8, 1.3), Term(0.3, 4.0)]
 

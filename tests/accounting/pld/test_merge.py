@@ -20,7 +20,7 @@ from mustdp.accounting.pld.discretise import (
 )
 from mustdp.accounting.pld.readoff import ComposedLoss, ReadOff
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
-from mustdp.sampling.law import MultiplicityLaw
+from mustdp.types import MultiplicityLaw
 from tests.accounting.pld.mixture_pairs import family
 
 NOISES: dict[str, Noise] = {"gaussian": GaussianNoise(), "laplace": LaplaceNoise()}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from mustdp import NumericalFailure
 from mustdp.accounting.epochs.observed import (
     FewLarge,
     OutcomeCells,
@@ -17,8 +18,7 @@ from mustdp.accounting.epochs.observed import (
     rejecting_above,
     rejecting_pair,
 )
-from mustdp.errors import NumericalFailure
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 S = 0.9
 CELLS = OutcomeCells(0.1, np.array([-3, 0, 2, 7]), np.array([-0.8, 0.1, 1.3]))

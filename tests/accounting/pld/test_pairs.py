@@ -10,7 +10,8 @@ import numpy as np
 from mustdp.accounting.pld.discretise import family_pair
 from mustdp.accounting.subsampling import attained
 from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
+from mustdp.sampling.law import stage_law
+from mustdp.types import MultiplicityLaw, Stage
 
 
 def test_cells_count_the_error_of_the_law() -> None:

@@ -12,8 +12,8 @@ from mustdp.accounting.atoms import atom_pairs
 from mustdp.accounting.families.recursion import Snapshot, make_tests, placed_points
 from mustdp.accounting.plan import atoms
 from mustdp.accounting.pld.discretise import DominatingPair, connect_values, just_below
-from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import IntArray
+from mustdp.types import Relation
+from tests.arrays import IntArray
 
 D, LAST = 0.001, 6000
 GRID = np.arange(-1600, 6400)

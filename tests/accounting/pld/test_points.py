@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mustdp import NumericalFailure
 from mustdp.accounting.pld.discretise import (
     NEGLIGIBLE,
     DominatingPair,
@@ -14,7 +15,6 @@ from mustdp.accounting.pld.discretise import (
     lay_grid,
     scout,
 )
-from mustdp.errors import NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.laws import GaussianNoise
 

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from mustdp import InvalidParameter
 from mustdp.accounting.pld.discretise import DominatingPair, connect, family_pair
 from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Question
-from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw
+from mustdp.types import MultiplicityLaw
+from tests.arrays import FloatArray
 
 SHIFT = 0.8
 NOISE = GaussianNoise()

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mustdp import NumericalFailure
 from mustdp.accounting.families.recursion import LossWindow, Recursion, delta_at, epsilon_at
 from mustdp.accounting.families.triples import line_profile
 from mustdp.accounting.pld.discretise import (
@@ -17,10 +18,9 @@ from mustdp.accounting.pld.discretise import (
     just_below,
     merge,
 )
-from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw
+from mustdp.types import MultiplicityLaw
+from tests.arrays import FloatArray
 
 NOISE = GaussianNoise()
 ONE = MultiplicityLaw(1, np.ones(1), 0.0, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mustdp.mechanisms.contract import GroupProfiles, Steering
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 
 class Recording(GroupProfiles):

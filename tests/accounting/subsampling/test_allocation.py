@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mustdp.accounting.epochs.terms import Term
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 SHIFTS = (1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 3.4, 5.0, 10.0, 20.0, 28.0, 40.0)
 ALPHAS = (0.0, 1.0, 1.0 + 1e-6, 1.5, 1e3, 1e8)

@@ -20,8 +20,8 @@ from mustdp.accounting.families.triples import (
     triangle,
 )
 from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.numerics.arrays import FloatArray
 from tests.accounting.subsampling.three_points import Outcomes, outcomes
+from tests.arrays import FloatArray
 
 EPSILON = np.array([0.0, 0.05, 0.2, 0.3, 1.5])
 

@@ -13,9 +13,9 @@ from scipy.special import ndtr
 import mustdp as md
 from mustdp.accounting.families.triples import Corner, NestedCopies, PairFamily, ReplacementCopies
 from mustdp.accounting.subsampling.one_step import upper_bound
-from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import stage_law
+from mustdp.types import Relation
+from tests.arrays import FloatArray
 
 EPSILON = np.array([0.0, 0.05, 0.2, 0.6, 1.2])
 TAIL = 1e-20

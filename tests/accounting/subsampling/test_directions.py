@@ -14,10 +14,11 @@ from mustdp.accounting.subsampling import attained
 from mustdp.accounting.subsampling.one_step import _added, add_direction, remove_direction
 from mustdp.accounting.subsampling.stages import MOST_GROUPS, certificate, evaluate
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles
-from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
+from mustdp.sampling.law import stage_law
+from mustdp.types import MultiplicityLaw, Stage
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.recording import Recording
+from tests.arrays import FloatArray
 
 NOISES: list[Noise] = [GaussianNoise(), LaplaceNoise()]
 

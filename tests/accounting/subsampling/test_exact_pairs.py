@@ -15,11 +15,10 @@ from mustdp import gaussian, laplace, must_ow, one_step, poisson, wor, wr
 from mustdp.accounting.subsampling import attained
 from mustdp.accounting.subsampling.one_step import replaced_records, upper_bound
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
-from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw
-from mustdp.types import Scheme
+from mustdp.types import MultiplicityLaw, Scheme
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.exact_pairs import binomial, flip
+from tests.arrays import FloatArray
 
 NOISES: list[Noise] = [GaussianNoise(), LaplaceNoise()]
 MAKERS = {"gaussian": gaussian, "laplace": laplace}

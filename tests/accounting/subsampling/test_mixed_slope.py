@@ -22,10 +22,11 @@ from mustdp.accounting.subsampling.stages import (
     margin,
 )
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, NoiseProfiles
-from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
+from mustdp.sampling.law import stage_law
+from mustdp.types import MultiplicityLaw, Stage
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.recording import Recording
+from tests.arrays import FloatArray
 
 TAIL = 1e-36
 EPSILONS = np.array([0.0, 1e-9, 0.01, 0.5, 3.0, 40.0, 300.0, 600.0])

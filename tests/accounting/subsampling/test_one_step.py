@@ -23,8 +23,8 @@ from mustdp import (
     wr,
 )
 from mustdp.accounting.subsampling.one_step import LARGEST_OF_ONE_STEP, attained_values, upper_bound
-from mustdp.numerics.arrays import FloatArray
 from mustdp.types import Scheme
+from tests.arrays import FloatArray
 
 EPSILONS = np.array([0.0, 1e-12, 1e-8, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0, 300.0, 600.0])
 SCHEMES: dict[str, Scheme] = {

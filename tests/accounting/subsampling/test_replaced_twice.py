@@ -12,8 +12,8 @@ import mustdp as md
 from mustdp.accounting.families.composition import family_of
 from mustdp.accounting.families.triples import ReplacedTwice
 from mustdp.accounting.plan import atoms
-from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Relation
+from tests.arrays import FloatArray
 
 EPSILONS = np.array([0.0, 0.02, 0.1, 0.25, 0.5, 0.9, 1.5, 2.5])
 GRID = np.arange(-8.0, 8.0, 0.05)

@@ -12,9 +12,9 @@ import mustdp as md
 from mustdp.accounting.families.composition import family_of
 from mustdp.accounting.families.triples import Copies, DistinctCopies, ReplacementCopies
 from mustdp.accounting.plan import atoms
-from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Relation
 from tests.accounting.subsampling.three_points import Outcomes
+from tests.arrays import FloatArray
 
 EPSILON = np.array([0.0, 0.05, 0.2, 0.5, 1.5])
 NOISE = md.gaussian(noise_multiplier=4.0 / 3.0)

@@ -16,7 +16,8 @@ from mustdp.accounting.subsampling.stages import (
     staged_inside,
 )
 from mustdp.mechanisms.laws import GaussianNoise, NoiseProfiles
-from mustdp.sampling.law import Stage, stage_law
+from mustdp.sampling.law import stage_law
+from mustdp.types import Stage
 
 EPSILONS = np.array([0.0, 0.05, 0.3, 1.0, 4.0])
 

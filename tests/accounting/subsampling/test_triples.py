@@ -14,8 +14,8 @@ from mustdp.accounting.families.triples import (
     triple_profile,
 )
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise
-from mustdp.numerics.arrays import FloatArray
 from tests.accounting.subsampling.three_points import outcomes
+from tests.arrays import FloatArray
 
 EPSILON = np.array([0.0, 0.02, 0.1, 0.3, 0.7])
 

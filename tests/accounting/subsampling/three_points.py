@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mustdp.numerics.arrays import FloatArray
+from tests.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp import NumericalFailure
 from mustdp.calibration.compare import distinct_laws
-from mustdp.errors import NumericalFailure
 from mustdp.reporting import findings as module
 from mustdp.reporting.findings import ReportQuestion, count_parts, gather, grid_of
 from tests.reporting.report.questions import SAME_GUARANTEE, SAME_NOISE, compared, found

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mustdp.errors import InvalidParameter
+from mustdp import InvalidParameter
 from mustdp.training.data.adult import FEATURES, ROWS, code, load_adult, parse
 from tests.training.data.places import SHARED, needs_adult
 

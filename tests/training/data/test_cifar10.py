@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mustdp.errors import InvalidParameter
+from mustdp import InvalidParameter
+from mustdp.training import load_data
 from mustdp.training.data import cifar10
-from mustdp.training.data.named import load_data
 
 FEW = 6
 

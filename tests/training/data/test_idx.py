@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mustdp.errors import InvalidParameter
+from mustdp import InvalidParameter
 from mustdp.training.data.mnist import read_idx, write_idx
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mustdp.errors import InvalidParameter
+from mustdp import InvalidParameter
 from mustdp.training.data.mnist import load_mnist, write_idx
 from tests.training.data.places import SHARED, needs_mnist
 

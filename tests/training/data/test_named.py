@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.errors import InvalidParameter, MissingExtra
-from mustdp.training.data.dataset import DataSet
-from mustdp.training.data.named import load_data
+from mustdp import InvalidParameter
+from mustdp.training import load_data
+from mustdp.types import DataSet, MissingExtra
 
 
 def test_digits() -> None:

@@ -14,7 +14,7 @@ pytest.importorskip("sklearn")
 
 import sklearn.datasets
 
-from mustdp.errors import InvalidParameter
+from mustdp import InvalidParameter
 from mustdp.training.data import adult, mnist, named
 from mustdp.training.data.adult import load_adult
 from mustdp.training.data.mnist import load_mnist, write_idx

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.sampling.batch import Batch
+from mustdp.types import Batch
 
 FloatArray = NDArray[np.float64]
 

@@ -8,9 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mustdp as md
-from mustdp.calibration.budget import Budget
-from mustdp.mechanisms.relation import Relation
-from mustdp.sampling.batch import Batch
 from mustdp.training.linear.descent import (
     LinearRecords,
     LogisticLoss,
@@ -18,6 +15,7 @@ from mustdp.training.linear.descent import (
     MultinomialLoss,
     SquaredError,
 )
+from mustdp.types import Batch, Budget, Relation
 
 KINDS = ("squared", "logistic", "multinomial")
 CLASSES = 4

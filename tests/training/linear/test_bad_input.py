@@ -11,8 +11,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 import mustdp as md
-from mustdp.errors import InvalidParameter
-from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
+from mustdp import DPLinearRegression, DPLogisticRegression, InvalidParameter
 
 pytestmark = pytest.mark.filterwarnings("ignore::mustdp.training.linear.descent.TakenAsPublic")
 X = np.random.default_rng(0).normal(size=(20, 3))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import mustdp as md
-from mustdp.errors import NumericalFailure
+from mustdp import NumericalFailure
 from mustdp.training.linear.descent import (
     LinearRecords,
     Recipe,

@@ -10,7 +10,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
+from mustdp import DPLinearRegression, DPLogisticRegression
 
 
 def _expected(_: Any) -> dict[str, str]:

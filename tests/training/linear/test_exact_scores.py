@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp import InvalidParameter, NumericalFailure
 from mustdp.training.linear.descent import EntryBits, LinearRecords, SquaredError, exp_of_negative
 from tests.training.linear.problems import batch_of
 

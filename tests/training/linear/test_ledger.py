@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import mustdp as md
-from mustdp.errors import BudgetExceeded, InvalidParameter
+from mustdp import BudgetExceeded, InvalidParameter
 from mustdp.training.linear import models as estimator
 from mustdp.training.linear.descent import ExactNoise
 

@@ -19,8 +19,8 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import mustdp as md
-from mustdp.randomness.keys import SeededRelease
-from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
+from mustdp import DPLinearRegression, DPLogisticRegression
+from mustdp.types import SeededRelease
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::mustdp.randomness.keys.SeededRelease"),

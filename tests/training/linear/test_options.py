@@ -13,7 +13,7 @@ pytest.importorskip("sklearn")
 from scipy import sparse
 
 import mustdp as md
-from mustdp.randomness.keys import SeededRelease
+from mustdp.types import SeededRelease
 
 N = 120
 

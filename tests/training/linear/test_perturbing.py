@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
-from mustdp.errors import InvalidParameter
+from mustdp import InvalidParameter
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.sampling.batch import Batch
 from mustdp.training.linear.descent import (
     ExactNoise,
     LinearRecords,
@@ -23,6 +22,7 @@ from mustdp.training.linear.descent import (
     descend,
     exact_noise,
 )
+from mustdp.types import Batch
 from tests.training.linear.problems import budget_of, loss_of, targets_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.errors import InvalidParameter
+from mustdp import InvalidParameter
 from mustdp.training.linear.descent import SCHEDULES, learning_rates
 
 
