@@ -28,10 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from mustdp.noise import fused
-from mustdp.noise.exact import rounded
-from mustdp.noise.laws import GAUSSIAN, LAPLACE
-from mustdp.noise.release import noise_for, release
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.noise.exact import GAUSSIAN, LAPLACE, noise_for, release, rounded
+from mustdp.randomness.keys import NoiseSource
 
 VALUES = 1_000_000
 REPEATS = 25

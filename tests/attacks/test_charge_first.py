@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 
 X = np.random.default_rng(0).uniform(0.0, 10.0, 60)
 COMMON: dict[str, Any] = {"noise_multiplier": 20.0, "delta": 1e-3}

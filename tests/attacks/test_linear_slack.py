@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import mustdp as md
 from mustdp.numerics.arrays import ROUNDOFF
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 from mustdp.training.linear.descent import (
     ExactNoise,
     LinearRecords,

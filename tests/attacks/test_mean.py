@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import mustdp as md
-from mustdp.noise import release as noise_room
-from mustdp.noise.lattice import LARGEST_INTEGER
+from mustdp.noise import exact as noise_room
+from mustdp.noise.exact import LARGEST_INTEGER
 from tests.attacks.range_of_a_product import products
 
 N, M, REPLICATES = 1000, 999, 100

@@ -20,8 +20,8 @@ import mustdp as md
 from mustdp.estimation.queries import JointSums, Piece
 from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.quantiles import QuantileCurve
-from mustdp.noise.release import LatticeNoise, release
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.noise.exact import LatticeNoise, release
+from mustdp.randomness.keys import NoiseSource
 
 N = 8
 

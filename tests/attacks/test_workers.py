@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 import mustdp as md
 from mustdp.estimation.replicates import run_locally
 from mustdp.execution.cluster import Concealed
-from mustdp.noise.exact import exact_noise
-from mustdp.noise.laws import GAUSSIAN
-from mustdp.noise.release import release
-from mustdp.randomness.cipher import KEY_BYTES, aes_counter
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.noise.exact import GAUSSIAN, exact_noise, release
+from mustdp.randomness.keys import KEY_BYTES, NoiseSource, aes_counter
 
 DATA = np.random.default_rng(0).uniform(0, 100, 400)
 REPLICATES = 12

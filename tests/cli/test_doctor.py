@@ -43,7 +43,7 @@ def test_what_is_missing_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("seam", "broken", "named"),
     [
-        ("mustdp.randomness.cipher._KNOWN", (("00" * 16, "00" * 16, "00" * 16),), "cipher"),
+        ("mustdp.randomness.keys._KNOWN", (("00" * 16, "00" * 16, "00" * 16),), "cipher"),
         ("mustdp.noise.exact._ALLOWED", 0, "normal quantiles"),
         ("mustdp.cli.doctor._ONE_RELEASE", 1.99, "closed form"),
     ],

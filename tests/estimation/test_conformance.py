@@ -39,7 +39,7 @@ from mustdp.estimation.statistics.statistic import (
 )
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 from mustdp.reporting.release_page import plan_page, release_page
 from tests.cli.running import Run, answer, check_refused, runner
 from tests.estimation.bootstrap.statistics.swaps import moved

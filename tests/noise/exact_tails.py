@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import mpmath as mp
 
-from mustdp.noise.laws import GAUSSIAN, LAPLACE, Law
+from mustdp.noise.exact import GAUSSIAN, LAPLACE, Law
 
 LAWS = [GAUSSIAN, LAPLACE]
 DIGITS = 80

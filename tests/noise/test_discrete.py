@@ -10,7 +10,7 @@ import pytest
 
 import mustdp as md
 from mustdp.noise.discrete import _Coins
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 from tests.sampling.chi_square import p_value, p_value_of_numbers
 
 DRAWS, LEVEL = 6000, 1e-5

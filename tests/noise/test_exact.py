@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.noise.exact import CHUNK, exact_noise, rounded, settle
-from mustdp.noise.laws import GAUSSIAN, LAPLACE, Law
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.noise.exact import CHUNK, GAUSSIAN, LAPLACE, Law, exact_noise, rounded, settle
+from mustdp.randomness.keys import NoiseSource
 from tests.noise.exact_tails import DIGITS, LAWS, boundary, rounded_law, tail
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value_of_counts
 

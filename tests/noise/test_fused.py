@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from mustdp.noise import fused
-from mustdp.noise.exact import exact_noise, rounded
-from mustdp.noise.laws import GAUSSIAN, normal_tail
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.noise.exact import GAUSSIAN, exact_noise, normal_tail, rounded
+from mustdp.randomness.keys import NoiseSource
 
 
 def kernel() -> Any:

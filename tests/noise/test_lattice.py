@@ -12,8 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mustdp.errors import InvalidParameter
-from mustdp.noise.lattice import COARSEST, FINE, FINEST, LARGEST_INTEGER, Lattice, lattice_for
-from mustdp.noise.laws import LawName, law_called
+from mustdp.noise.exact import (
+    COARSEST,
+    FINE,
+    FINEST,
+    LARGEST_INTEGER,
+    Lattice,
+    LawName,
+    lattice_for,
+    law_called,
+)
 
 MAGNITUDES = st.floats(-30, 30).map(lambda power: 10.0**power)
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mustdp.noise.laws import ARITHMETIC, GAUSSIAN, Law, law_called
+from mustdp.noise.exact import ARITHMETIC, GAUSSIAN, Law, law_called
 from tests.noise.exact_tails import LAWS, tail
 
 UNIT = 2.0**-53

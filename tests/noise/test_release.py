@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.noise.exact import exact_noise
-from mustdp.noise.lattice import LARGEST_INTEGER, Lattice
-from mustdp.noise.laws import GAUSSIAN, LawName
-from mustdp.noise.release import LatticeNoise, noise_for, release
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.noise.exact import (
+    GAUSSIAN,
+    LARGEST_INTEGER,
+    Lattice,
+    LatticeNoise,
+    LawName,
+    exact_noise,
+    noise_for,
+    release,
+)
+from mustdp.randomness.keys import NoiseSource
 
 SIGMA = 3.3
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mustdp.noise.laws import _pi, exponential_tail, normal_tail
+from mustdp.noise.exact import _pi, exponential_tail, normal_tail
 from tests.noise.exact_tails import exact
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from mustdp.errors import NumericalFailure
-from mustdp.noise.exact import check_arithmetic, exact_noise
-from mustdp.noise.laws import ARITHMETIC, Law
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.noise.exact import ARITHMETIC, Law, check_arithmetic, exact_noise
+from mustdp.randomness.keys import NoiseSource
 from tests.noise.exact_tails import LAWS
 
 

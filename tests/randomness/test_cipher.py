@@ -15,10 +15,8 @@ import pytest
 from randomgen.aes import AESCounter
 
 import mustdp as md
-from mustdp.randomness import cipher
-from mustdp.randomness import keys as substreams
-from mustdp.randomness.cipher import aes_counter
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness import keys
+from mustdp.randomness.keys import NoiseSource, aes_counter
 
 KEY_38A = "2b7e151628aed2a6abf7158809cf4f3c"
 SINGLE = [
@@ -76,7 +74,7 @@ def test_keys_of_another_length_are_refused() -> None:
 @pytest.fixture
 def _untried() -> Iterator[None]:
     """As in a fresh process: nothing has been tried yet; and nothing is kept afterwards."""
-    tried = cipher.check_cipher, substreams._check_numbering
+    tried = keys.check_cipher, keys._check_numbering
     for one in tried:
         one.cache_clear()
     yield
@@ -135,7 +133,7 @@ class BytesTurned(Broken):
 def test_another_cipher_draws_nothing(
     broken: type[Broken], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cipher, "AESCounter", broken)
+    monkeypatch.setattr(keys, "AESCounter", broken)
     with pytest.raises(md.NumericalFailure, match="nothing was drawn"):
         NoiseSource()
     with pytest.raises(md.NumericalFailure, match="nothing was drawn"):
@@ -154,7 +152,7 @@ def test_a_state_that_is_laid_out_otherwise_draws_no_batches(
         state = bits.state
         return state, state["s"]["counter"][1::2].copy()
 
-    monkeypatch.setattr(substreams, "_numbered", elsewhere)
+    monkeypatch.setattr(keys, "_numbered", elsewhere)
     with pytest.raises(md.NumericalFailure, match="nothing was drawn"):
         next(iter(md.types.BatchStream(md.wor(10, 2))))
 
@@ -164,6 +162,6 @@ def test_the_cipher_is_tried_once() -> None:
     for _ in range(3):
         NoiseSource()
         next(iter(md.types.BatchStream(md.wor(10, 2))))
-    for tried in (cipher.check_cipher, substreams._check_numbering):
+    for tried in (keys.check_cipher, keys._check_numbering):
         assert tried.cache_info().misses == 1
         assert tried.cache_info().hits > 0

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.randomness import noise_bits
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness import keys
+from mustdp.randomness.keys import NoiseSource
 
 
 def test_secret_sources_share_nothing() -> None:
@@ -86,6 +86,6 @@ def test_a_child_with_the_number_of_its_grandparent_is_noticed(
 ) -> None:
     source = NoiseSource()
     bits = source._bits
-    monkeypatch.setattr(noise_bits, "_forks", noise_bits._forks + 1)
+    monkeypatch.setattr(keys, "_forks", keys._forks + 1)
     source.words(1)
     assert source._bits is not bits

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.randomness.cipher import aes_counter
 from mustdp.randomness.keys import (
     BATCHES,
     NESTED,
     BatchKey,
     Substreams,
     _derived,
+    aes_counter,
     batch_key,
     generator,
 )

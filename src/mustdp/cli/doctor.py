@@ -81,21 +81,19 @@ def _outcome(test: Callable[[], None]) -> str:
 
 def _cipher() -> None:
     """Once more: what an earlier call in this process found is not asked for."""
-    from mustdp.randomness.cipher import check_cipher
+    from mustdp.randomness.keys import check_cipher
 
     check_cipher.__wrapped__()
 
 
 def _normal_quantiles() -> None:
-    from mustdp.noise.exact import check_arithmetic
-    from mustdp.noise.laws import GAUSSIAN
+    from mustdp.noise.exact import GAUSSIAN, check_arithmetic
 
     check_arithmetic.__wrapped__(GAUSSIAN)
 
 
 def _logarithms() -> None:
-    from mustdp.noise.exact import check_arithmetic
-    from mustdp.noise.laws import LAPLACE
+    from mustdp.noise.exact import LAPLACE, check_arithmetic
 
     check_arithmetic.__wrapped__(LAPLACE)
 
@@ -168,9 +166,8 @@ def _per_second(work: Callable[[], Any], amount: int) -> float:
 
 
 def _noise_speed() -> float:
-    from mustdp.noise.exact import exact_noise
-    from mustdp.noise.laws import GAUSSIAN
-    from mustdp.randomness.noise_bits import NoiseSource
+    from mustdp.noise.exact import GAUSSIAN, exact_noise
+    from mustdp.randomness.keys import NoiseSource
 
     return _per_second(lambda: exact_noise(GAUSSIAN, 1000.0, 200_000, NoiseSource()), 200_000)
 

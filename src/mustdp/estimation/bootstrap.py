@@ -48,8 +48,7 @@ from mustdp.mechanisms.relation import drawn_from, most_copies
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
-from mustdp.randomness.keys import release_key
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource, release_key
 from mustdp.sampling.schemes import Scheme
 
 # The noise of a design's releases: settled (``calibration/budget.py``) for the design's plan.

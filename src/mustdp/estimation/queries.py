@@ -22,13 +22,12 @@ from mustdp.estimation.intervals import UNBOUNDED, UNCLEAR, Interval, Spread, Su
 from mustdp.estimation.schema import PublicSchema, SubsetSchema
 from mustdp.estimation.tables import LeastSquares, noise_shares
 from mustdp.mechanisms.relation import Relation
-from mustdp.noise.lattice import LARGEST_INTEGER, Lattice, lattice_for
-from mustdp.noise.release import LatticeNoise, release
+from mustdp.noise.exact import LARGEST_INTEGER, Lattice, LatticeNoise, lattice_for, release
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import WorkEstimate, check_cost
 from mustdp.progress import Progress
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 
 # Sums over all records.
 #

@@ -42,8 +42,7 @@ from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
-from mustdp.randomness.keys import release_key
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource, release_key
 from mustdp.sampling.schemes import Scheme, wor
 
 # Records in pieces: numbers clipped to their ranges, categories numbered, groups as slots.

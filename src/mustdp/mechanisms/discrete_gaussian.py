@@ -19,7 +19,7 @@ from mustdp.noise.discrete import discrete_gaussian_noise
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 
 #: Range of sigma: tails are tabulated up to 39 sigma.
 SMALLEST_SIGMA, LARGEST_SIGMA = 1e-3, 1e5

@@ -24,7 +24,7 @@ from mustdp.mechanisms.laws import LaplaceNoise, Noise
 from mustdp.noise.discrete import discrete_laplace_noise
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 
 
 @dataclass(frozen=True)

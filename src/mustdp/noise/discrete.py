@@ -14,7 +14,7 @@ import numpy as np
 from mustdp.errors import NumericalFailure
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import IntArray
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 
 #: Words that are fetched at once, and rejections after which the generator must be broken.
 _FETCHED, _MOST_TRIALS = 256, 10_000

@@ -1,26 +1,194 @@
-"""Exactly rounded noise, and the self-test of the machine's arithmetic that it rests on."""
+"""Exact noise: sums of contributions on a lattice plus exactly rounded noise, which is released.
+
+In order: the laws at unit scale, exact rounding of their quantiles, the lattice, and the release.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import isqrt
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from mustdp.errors import NumericalFailure
-from mustdp.noise.laws import ARITHMETIC, Law
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
+
+# The normal and the exponential law at unit scale: fast inversion with an error bound, and tails
+# to any precision.
+
+
+# Tails of the normal and the exponential law between two integers, to any number of bits.
+#
+# All numbers are integers in units of 2^-bits, carried as a pair (at most, at least) that is
+# rounded outwards at every step, so that the true value lies between the two whatever was rounded.
+# The sums have positive terms only: nothing cancels before the last subtraction.
+#
+#     exp(y)          = sum over i of y^i / i!
+#     Phi(h) - 1/2    = phi(h) * (h + h^3/3 + h^5/(3*5) + ...)      (Marsaglia 2004, JSS 11:4)
+
+
+#: Bits carried beyond those asked for. A sum loses less than one unit per term and step.
+_GUARD = 48
+
+Enclosure = tuple[int, int]
+
+
+def exponential_tail(h: Fraction, bits: int) -> Enclosure:
+    """exp(-h) for h >= 0, in units of 2^-bits: between the two integers."""
+    work = bits + _GUARD
+    low, high = _exponential(_fixed(h, work), work)
+    one = 1 << 2 * work
+    return one // high >> _GUARD, -(-_divided_up(one, low) >> _GUARD)
+
+
+def normal_tail(h: Fraction, bits: int) -> Enclosure:
+    """P(|g| > h) for standard normal g and h >= 0, in units of 2^-bits."""
+    work = bits + _GUARD
+    low, high = _fixed(h, work)
+    square = low * low >> work, (high * high >> work) + 1
+    odd = _series((low, high), square, work, first=3, step=2)
+    growth = _exponential((square[0] >> 1, (square[1] >> 1) + 1), work)
+    root = _root_of_two_pi(work)
+    # P(|g| <= h) = 2 * odd / (growth * root)
+    inside_low = (odd[0] << 2 * work + 1) // (growth[1] * root[1])
+    inside_high = _divided_up(odd[1] << 2 * work + 1, growth[0] * root[0])
+    one = 1 << work
+    return max(0, one - inside_high >> _GUARD), -(-(one - inside_low) >> _GUARD)
+
+
+def _fixed(value: Fraction, work: int) -> Enclosure:
+    low = (value.numerator << work) // value.denominator
+    return low, low + 1
+
+
+def _divided_up(numerator: int, denominator: int) -> int:
+    return -(-numerator // denominator)
+
+
+def _exponential(y: Enclosure, work: int) -> Enclosure:
+    one = 1 << work
+    return _series((one, one), y, work, first=1, step=1)
+
+
+def _series(term: Enclosure, factor: Enclosure, work: int, *, first: int, step: int) -> Enclosure:
+    """Sum of terms, each the one before times ``factor`` / (first, first + step, ...)."""
+    (low, high), divisor = term, first
+    total_low, total_high = low, high
+    # From factor / divisor <= 1/2 on, all that follows is at most the last term.
+    while low or 2 * factor[1] > divisor << work:
+        low = (low * factor[0] >> work) // divisor
+        high = _divided_up((high * factor[1] >> work) + 1, divisor)
+        total_low += low
+        total_high += high
+        divisor += step
+    return total_low, total_high + high
+
+
+@lru_cache(maxsize=32)
+def _root_of_two_pi(work: int) -> Enclosure:
+    low, high = _pi(work)
+    return isqrt(low << work + 1), isqrt(high << work + 1) + 1
+
+
+def _pi(work: int) -> Enclosure:
+    """Machin's formula; the guard is far above what the rounding of its few terms adds up to."""
+    inner = work + _GUARD
+    value = 16 * _arc_tangent_of_inverse(5, inner) - 4 * _arc_tangent_of_inverse(239, inner)
+    return (value >> _GUARD) - 1, (value >> _GUARD) + 1
+
+
+def _arc_tangent_of_inverse(x: int, work: int) -> int:
+    """atan(1/x), wrong by less than one unit per term."""
+    power = (1 << work) // x
+    total, divisor, sign = power, 1, 1
+    while power:
+        power //= x * x
+        divisor += 2
+        sign = -sign
+        total += sign * (power // divisor)
+    return total
+
+
+# The two laws of noise at unit scale: how fast arithmetic inverts them, and how wrong it may be.
+#
+# Noise is a sign and a size, and the size is the point h whose tail P(size > h) is a uniform number
+# V. ``docs/derivations/noise.md`` has the errors that are assumed here; the tests measure them.
+
+
+LawName = Literal["gaussian", "laplace"]
+
+#: The sizes found in double precision are right up to this times max(1, size). It covers what
+#: ``ndtri`` and ``log`` lose, the rounding of V, and the product with the scale; the tests see to
+#: it that at most an eighth of it is ever used.
+ARITHMETIC = 2.0**-46
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """A symmetric law at unit scale.
+
+    ``unit``: what 63 random bits are multiplied by before :meth:`sizes`. ``surely_within``: up to
+    here one margin serves all sizes. ``farthest``: no size is ever beyond it.
+    """
+
+    name: LawName
+    unit: float
+    surely_within: float
+    farthest: float
+    negative_sizes: Callable[..., FloatArray]
+    width_of_last_bit: Callable[[FloatArray], FloatArray]
+    tail: Callable[[Fraction, int], Enclosure]
+
+    def uncertainty(self, sizes: FloatArray) -> FloatArray:
+        """How far the true size, for any V that begins with the same 63 bits, can be away.
+
+        Good for V above 2^-40, where one unit in the last bit hardly changes the density.
+        """
+        found: FloatArray = ARITHMETIC * np.maximum(1.0, sizes) + self.width_of_last_bit(sizes)
+        return found
+
+
+def _normal_width(sizes: FloatArray) -> FloatArray:
+    # dh = dV / (2 phi(h)) with dV = 2^-63, and twice that to be safe.
+    found: FloatArray = (2.0**-63 * np.sqrt(2.0 * np.pi)) * np.exp(0.5 * sizes * sizes)
+    return found
+
+
+def _exponential_width(sizes: FloatArray) -> FloatArray:
+    # dh = dV / exp(-h), and twice that to be safe.
+    found: FloatArray = 2.0**-62 * np.exp(sizes)
+    return found
+
+
+#: h = -ndtri(V / 2): the lower tail, where ndtri keeps its relative accuracy.
+GAUSSIAN = Law("gaussian", 2.0**-64, 4.4, 38.0, ndtri, _normal_width, normal_tail)
+#: h = -log(V).
+LAPLACE = Law("laplace", 2.0**-63, 11.2, 710.0, np.log, _exponential_width, exponential_tail)
+
+
+def law_called(name: LawName) -> Law:
+    """The law of that name."""
+    checks.choice("law", name, ("gaussian", "laplace"))
+    return GAUSSIAN if name == "gaussian" else LAPLACE
+
+
+# Exactly rounded noise, and the self-test of the machine's arithmetic that it rests on.
+
 
 # Whether the arithmetic of this machine is as good as the margin assumes: asked once per process.
 #
-# The margin of ``laws.py`` rests on how well ``ndtri`` and ``log`` were measured to work. Another
-# build of scipy or numpy could do worse, and noise would then have another law in silence. So
-# before the first value is drawn they are tried here on points over all magnitudes and at the
+# The margin of the laws above rests on how well ``ndtri`` and ``log`` were measured to work.
+# Another build of scipy or numpy could do worse, and noise would then have another law in silence.
+# So before the first value is drawn they are tried here on points over all magnitudes and at the
 # places where ``ndtri`` changes its formula, against enclosures between integers.
 
 
@@ -91,7 +259,7 @@ def exact_noise(law: Law, ratio: float, count: int, source: NoiseSource) -> IntA
 
     The source gives one word for each of them and after that, in order, what the undecided need.
 
-    >>> from mustdp.noise.laws import GAUSSIAN
+    >>> from mustdp.noise.exact import GAUSSIAN
     >>> exact_noise(GAUSSIAN, 1000.0, 4, NoiseSource(1)).dtype
     dtype('int64')
     """
@@ -223,3 +391,202 @@ def _reached(law: Law, leading: int, bits: int, ratio: float, size: int) -> bool
     if leading + 1 << 16 <= low:
         return True
     return False if leading << 16 >= high else None
+
+
+# The lattice gamma Z that contributions are brought to before they are added up.
+#
+# gamma = 2^exponent is public: it follows from the noise and from stated bounds, never from the
+# data. A contribution is brought to it by truncating every coordinate towards zero, which lengthens
+# no vector; from there on everything is integers, and sums are exact in any order. Integers stay
+# below 2^52, so that they are exact as doubles too: a matrix product in double precision adds them
+# up without an error.
+
+
+#: Sums, and sums with their noise, stay below this many steps.
+LARGEST_INTEGER = 2**52
+
+#: A step is at most this part of the noise, so that nothing visible is lost.
+COARSEST = 20
+#: Where there is room it is this part: n truncations shift a sum by at most n steps. Still finer
+#: steps leave more values of the noise undecided in double precision, and are taken on demand.
+FINE = 26
+FINEST = 32
+
+_SMALLEST_EXPONENT, _LARGEST_EXPONENT = -1000, 900
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """All multiples of ``step`` = 2^exponent.
+
+    >>> Lattice(-2).truncated([0.8, -0.8, 0.2]).tolist()
+    [3, -3, 0]
+    """
+
+    exponent: int
+
+    def __post_init__(self) -> None:
+        exponent = checks.integer("exponent", self.exponent, _SMALLEST_EXPONENT, _LARGEST_EXPONENT)
+        object.__setattr__(self, "exponent", exponent)
+
+    @property
+    def step(self) -> float:
+        """The distance of neighbours, gamma."""
+        return math.ldexp(1.0, self.exponent)
+
+    def truncated(self, values: Any) -> IntArray:
+        """Every value brought to the lattice towards zero, in steps."""
+        return self._in_steps(values, np.trunc)
+
+    def rounded(self, values: Any) -> IntArray:
+        """Every value brought to the nearest point, in steps: it moves by half a step at most."""
+        return self._in_steps(values, np.rint)
+
+    def points(self, steps: IntArray) -> FloatArray:
+        """The points themselves; exact below 2^53 steps."""
+        found: FloatArray = steps.astype(np.float64)
+        found *= self.step
+        return found
+
+    def _in_steps(self, values: Any, whole: Any) -> IntArray:
+        given = np.asarray(values)
+        if given.dtype.kind not in "fiu" or given.dtype.itemsize > 8:
+            raise InvalidParameter(
+                f"values must be numbers of at most double precision, got {given.dtype}"
+            )
+        if given.dtype.kind in "iu" and np.any(np.abs(given.astype(np.float64)) >= 2.0**53):
+            raise InvalidParameter("values must be exact in double precision, got larger integers")
+        # A power of two changes no digit. What underflows is far below a step, what overflows is
+        # refused with the rest.
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            steps = np.multiply(given, math.ldexp(1.0, -self.exponent), dtype=np.float64)
+            steps = whole(steps)
+            inside = bool(np.all(np.abs(steps) < LARGEST_INTEGER))
+        if not inside:
+            raise InvalidParameter(
+                f"values must be finite and below 2^52 steps of {self.step:g}, got others"
+            )
+        found: IntArray = steps.astype(np.int64)
+        return found
+
+
+def lattice_for(
+    scale: float,
+    *,
+    reach: float,
+    records: int = 1,
+    law: LawName = "gaussian",
+    wanted: float = math.inf,
+) -> Lattice:
+    """The lattice for sums of ``records`` values in [-reach, reach] with noise of that scale.
+
+    ``records`` counts copies and is a bound that holds for every data set. The finest step between
+    2^-26 and 2^-20 of the scale for which no sum and no noise can leave the exact integers; where
+    there is none the bounds are refused, before any work. A step above ``wanted`` is made finer
+    still, down to 2^-32 of the scale.
+    """
+    scale = checks.real("scale", scale, at_least=2.0**-970, at_most=2.0**900)
+    reach = checks.real("reach", reach, at_least=0)
+    records = checks.integer("records", records, 1)
+    most = records * Fraction(reach) + Fraction(law_called(law).farthest) * Fraction(scale)
+    power = math.frexp(scale)[1] - 1  # 2^power <= scale
+    first = power - FINE
+    while math.ldexp(1.0, first) > wanted and first > power - FINEST:
+        first -= 1
+    for exponent in range(first, power - COARSEST + 1):
+        if most / Fraction(2) ** exponent < LARGEST_INTEGER:
+            return Lattice(exponent)
+    raise InvalidParameter(
+        f"records * reach / scale must be below 2^{52 - COARSEST - 1}, so that sums are exact in "
+        f"steps far below the noise, got {records} * {reach:g} / {scale:g}"
+    )
+
+
+# What is released: exact sums of lattice contributions plus exactly rounded noise.
+#
+# For X on the lattice, round(X + scale g) = X + round(scale g). So what :func:`release` returns is
+# a function of the release in real numbers that was accounted for, and every certificate holds for
+# it as it stands (``docs/derivations/noise.md``). Public constants, such as a midpoint that was
+# subtracted before, are added afterwards.
+
+
+@dataclass(frozen=True)
+class LatticeNoise:
+    """Noise of a scale (sigma, or Laplace's b) on a lattice."""
+
+    scale: float
+    lattice: Lattice
+    law: LawName = "gaussian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", checks.real("scale", self.scale, above=0))
+        law_called(self.law)
+        check_ratio(self.ratio)
+
+    @property
+    def ratio(self) -> float:
+        """The scale in steps; exact, as a step is a power of two."""
+        return self.scale / self.lattice.step
+
+    @property
+    def farthest(self) -> int:
+        """The most steps that noise is ever away from zero."""
+        return int(self._law.farthest * self.ratio) + 1
+
+    @property
+    def _law(self) -> Law:
+        return law_called(self.law)
+
+    def draw(self, count: int, source: NoiseSource) -> IntArray:
+        """``count`` independent values in steps."""
+        return exact_noise(self._law, self.ratio, count, source)
+
+
+def noise_for(
+    scale: float, *, reach: float, records: int = 1, law: LawName = "gaussian"
+) -> LatticeNoise:
+    """Noise of that scale on the lattice that :func:`lattice_for` finds for it.
+
+    >>> noise = noise_for(2.0, reach=1.0, records=1000)
+    >>> sums = noise.lattice.truncated([0.25, -0.5]) * 3
+    >>> release(sums, noise, NoiseSource(1)).shape
+    (2,)
+    """
+    return LatticeNoise(scale, lattice_for(scale, reach=reach, records=records, law=law), law)
+
+
+def release(
+    sums: IntArray, noise: LatticeNoise | Sequence[LatticeNoise], source: NoiseSource
+) -> FloatArray:
+    """Sums in steps plus fresh noise, as exact points of the lattice.
+
+    One noise for all entries, or one for each entry of the last axis.
+    """
+    steps = np.array(sums)
+    if steps.dtype != np.int64:
+        raise InvalidParameter(f"sums must be integers of 64 bits, got {steps.dtype}")
+    if not isinstance(source, NoiseSource):
+        raise InvalidParameter(f"source must be a NoiseSource, got {type(source).__name__}")
+    if isinstance(noise, LatticeNoise):
+        return _released(steps, noise, source)
+    each = tuple(noise)
+    columns = steps.shape[-1] if steps.ndim else 0
+    if len(each) != columns:
+        raise InvalidParameter(
+            f"noise must be one for all or one for each of the {columns} columns, got {len(each)}"
+        )
+    found = np.empty(steps.shape)
+    for one in dict.fromkeys(each):
+        mine = [k for k, other in enumerate(each) if other == one]
+        found[..., mine] = _released(steps[..., mine], one, source)
+    return found
+
+
+def _released(steps: IntArray, noise: LatticeNoise, source: NoiseSource) -> FloatArray:
+    if steps.size == 0:
+        return np.empty(steps.shape)
+    most = LARGEST_INTEGER - noise.farthest
+    if not (int(steps.min()) >= -most and int(steps.max()) <= most):
+        raise NumericalFailure("a sum is larger than its stated bounds allow; nothing was released")
+    steps = steps + noise.draw(steps.size, source).reshape(steps.shape)
+    return noise.lattice.points(steps)

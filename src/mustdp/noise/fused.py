@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.noise.exact import CHUNK, check_arithmetic, rounded, settle
-from mustdp.noise.laws import GAUSSIAN
+from mustdp.noise.exact import CHUNK, GAUSSIAN, check_arithmetic, rounded, settle
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 
 #: Cells of a binade are 2^_CELL_BITS; V is at least 2^-_BINADES, which sizes up to 3.6 have.
 _CELL_BITS, _BINADES, _DEGREE = 6, 12, 6

@@ -1,20 +1,99 @@
-"""The key of a run's batches: secret, or a seed that repeats an experiment."""
+"""Keys and the bits that follow from them: the cipher, the key of a run's batches, secret noise.
+
+Batches and noise never share a key. That of the batches may be handed to workers; that of the
+noise stays in the process that made it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import os
 import re
 import secrets
 import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
+from randomgen.aes import AESCounter
 
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics import checks
-from mustdp.randomness.cipher import KEY_BYTES, aes_counter, refuse_cipher
+
+# AES-128 in counter mode (FIPS 197, SP 800-38A) as a bit generator of numpy.
+#
+# randomgen's ``AESCounter`` takes the cipher's key as it is and its counter can be set, so that the
+# published vectors can be checked, and numpy's ``Generator`` draws batches from it. With it alone
+# one dependency does both jobs; the ciphers of ``cryptography`` are no bit generators, and
+# randomgen's ``ChaCha`` counts otherwise than RFC 8439 and takes six times as long. The counter is
+# read with its lowest byte first; word t of the stream is half of the block that encrypts counter t
+# // 2.
+#
+# Another build of randomgen, or another processor, could do otherwise in silence, and the bits
+# would not be secret or would come twice. So the cipher is tried once in every process, before its
+# first bit is used: on blocks that the standards print, and on whether a stream is made of the
+# blocks of its counters (:class:`Substreams` does the same for counters that it sets).
+
+
+KEY_BYTES = 16
+
+#: Key, block and encrypted block: FIPS 197 (2001), appendices C.1 and B, and SP 800-38A (2001),
+#: section F.5.1, the first and the last counter.
+_KNOWN = (
+    ("000102030405060708090a0b0c0d0e0f", "00112233445566778899aabbccddeeff",
+     "69c4e0d86a7b0430d8cdb78070b4c55a"),
+    ("2b7e151628aed2a6abf7158809cf4f3c", "3243f6a8885a308d313198a2e0370734",
+     "3925841d02dc09fbdc118597196a0b32"),
+    ("2b7e151628aed2a6abf7158809cf4f3c", "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff",
+     "ec8cdf7398607cb0f2d21675ea9ea1e4"),
+    ("2b7e151628aed2a6abf7158809cf4f3c", "f0f1f2f3f4f5f6f7f8f9fafbfcfdff02",
+     "e89c399ff0f198c6d40a31db156cabfe"),
+)  # fmt: skip
+#: A stream is compared over so many blocks: more than are encrypted at a time.
+_BLOCKS = 9
+
+
+def aes_counter(key: bytes, counter: int = 0) -> AESCounter:
+    """The stream of 64-bit words that the cipher gives under ``key`` from ``counter`` on."""
+    if len(key) != KEY_BYTES:
+        raise InvalidParameter(f"key must be {KEY_BYTES} bytes long, got {len(key)}")
+    check_cipher()
+    return _stream(key, counter)
+
+
+@lru_cache(maxsize=1)
+def check_cipher() -> None:
+    """Raise where the cipher of this process is not the one that is published."""
+    for key, block, encrypted in _KNOWN:
+        counter = int.from_bytes(bytes.fromhex(block), "little")
+        if _words(bytes.fromhex(key), counter, 2) != bytes.fromhex(encrypted):
+            refuse_cipher()
+    secret, start = bytes.fromhex(_KNOWN[0][0]), 2**64 - 4  # across the middle of the counter
+    single = b"".join(_words(secret, start + k, 2) for k in range(_BLOCKS))
+    if _words(secret, start, 2 * _BLOCKS) != single:
+        refuse_cipher()
+
+
+def refuse_cipher() -> NoReturn:
+    """Draw nothing."""
+    raise NumericalFailure(
+        "the AES of randomgen does not give what FIPS 197 and SP 800-38A print; nothing was drawn"
+    )
+
+
+def _words(key: bytes, counter: int, count: int) -> bytes:
+    return np.asarray(_stream(key, counter).random_raw(count)).astype("<u8").tobytes()
+
+
+def _stream(key: bytes, counter: int) -> AESCounter:
+    return AESCounter(key=int.from_bytes(key, "little"), counter=counter)
+
+
+# The key of a run's batches: secret, or a seed that repeats an experiment.
+
 
 # Seeds: numbers that repeat a run, and a loud word where one is used.
 #
@@ -54,7 +133,7 @@ def read_seed(given: Any, name: str = "seed") -> int:
 #
 # A secret key is 256 fresh bits of the operating system. It stands for the batches themselves: it
 # travels to the workers that draw them, is written into checkpoints, and is to be kept as secret as
-# they are. The noise has a source of its own (``noise_bits.py``) that shares nothing with it.
+# they are. The noise has a source of its own (:class:`NoiseSource`) that shares nothing with it.
 
 
 _SEED_DIGITS, _SECRET_DIGITS = 32, 64
@@ -222,3 +301,77 @@ def generator(rng: np.random.Generator | None) -> np.random.Generator:
             f"rng must be a numpy.random.Generator or None (operating system entropy), got {rng!r}"
         )
     return rng
+
+
+# Where noise comes from: secret bits that stay in the process that made their key.
+#
+# The key is drawn from the operating system when a source is made, is derived from nothing, and is
+# shown and written nowhere. A source cannot be pickled or copied, so that it reaches no worker; a
+# child that ``os.fork`` makes draws a key of its own before its first bit (a seeded one repeats, as
+# seeds do). What is not covered is a whole machine that is copied while it runs.
+
+
+_forks = 0
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _process() -> tuple[int, int]:
+    """What differs in a child; the number of forks too, since process numbers come again."""
+    return os.getpid(), _forks
+
+
+class NoiseSource:
+    """A stream of random 64-bit words for noise.
+
+    Without a seed it is secret. With ``seed`` it can be repeated, is marked ``seeded`` and is for
+    experiments only; ``path`` names one of many streams of that seed, such as the number of a step.
+
+    >>> NoiseSource()
+    <noise source>
+    >>> NoiseSource(7, path=(3,)).seeded
+    True
+    """
+
+    __slots__ = ("_bits", "_process", "_seeded")
+
+    def __init__(self, seed: int | None = None, *, path: tuple[int, ...] = ()) -> None:
+        self._seeded = seed is not None
+        if seed is None:
+            if path:
+                raise InvalidParameter("path must be left out where no seed is given")
+            self._renew()
+        else:
+            words = ",".join(str(number) for number in (read_seed(seed), *path))
+            digest = hashlib.sha256(f"mustdp seeded noise {words}".encode()).digest()
+            self._bits = aes_counter(digest[:KEY_BYTES])
+            self._process = _process()
+
+    @property
+    def seeded(self) -> bool:
+        """Whether anyone who knows the seed can subtract the noise."""
+        return self._seeded
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next ``count`` words of the stream."""
+        if self._process != _process() and not self._seeded:
+            self._renew()
+        found: NDArray[np.uint64] = self._bits.random_raw(count)
+        return found
+
+    def _renew(self) -> None:
+        self._bits = aes_counter(secrets.token_bytes(KEY_BYTES))
+        self._process = _process()
+
+    def __repr__(self) -> str:
+        return "<seeded noise source>" if self.seeded else "<noise source>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a noise source stays in the process that made it: it is never copied")

@@ -24,8 +24,7 @@ from mustdp.files.replacing import refuse_other_than_files, replace_file
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import charge_release, check_release
 from mustdp.numerics import checks
-from mustdp.randomness.keys import SeededRelease, batch_key
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource, SeededRelease, batch_key
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.descent import (
     LinearRecords,

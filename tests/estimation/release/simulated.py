@@ -16,7 +16,7 @@ from mustdp.estimation.statistics.statistic import StatisticRequest, read_statis
 from mustdp.estimation.tables import read_groupings
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 
 #: Chance of an error of either kind in one check of a coverage.
 ALPHA = 1e-4

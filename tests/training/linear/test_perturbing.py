@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp import InvalidParameter
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 from mustdp.training.linear.descent import (
     ExactNoise,
     LinearRecords,

@@ -11,12 +11,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from mustdp.noise.exact import exact_noise
-from mustdp.noise.laws import (
+from mustdp.noise.exact import (
     ARITHMETIC,
     GAUSSIAN,
+    exact_noise,
 )
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource
 from mustdp.training.networks import noise
 
 

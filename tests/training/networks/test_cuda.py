@@ -13,10 +13,8 @@ if not torch.cuda.is_available():
     pytest.skip("torch finds no CUDA device", allow_module_level=True)
 
 import mustdp as md
-from mustdp.noise.exact import rounded
-from mustdp.noise.laws import GAUSSIAN
-from mustdp.randomness.keys import batch_key
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.noise.exact import GAUSSIAN, rounded
+from mustdp.randomness.keys import NoiseSource, batch_key
 from mustdp.training.networks.clipping import Clipper
 from mustdp.training.networks.loaders import TrainingRecords
 from mustdp.training.networks.noise import (

@@ -12,10 +12,8 @@ torch = pytest.importorskip("torch")
 
 import mustdp as md
 from mustdp.mechanisms.relation import resolve_relation
-from mustdp.noise.exact import rounded
-from mustdp.noise.laws import GAUSSIAN
-from mustdp.randomness.keys import batch_key
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.noise.exact import GAUSSIAN, rounded
+from mustdp.randomness.keys import NoiseSource, batch_key
 from mustdp.sampling.batch import drawn
 from mustdp.training.networks.clipping import (
     Pieces,

@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from mustdp.calibration.budget import Budget, calibrated_budget
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.relation import Relation, drawn_from, most_copies, resolve_relation
-from mustdp.noise.lattice import lattice_for
-from mustdp.noise.release import LatticeNoise, release
+from mustdp.noise.exact import LatticeNoise, lattice_for, release
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
-from mustdp.randomness.keys import BatchKey, batch_key
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import BatchKey, NoiseSource, batch_key
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.catalogue import COMPARED
 from mustdp.sampling.epochs import Sampling

@@ -17,8 +17,7 @@ from mustdp.extras import required
 from mustdp.ledger.ledger import BaseLedger
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.numerics.arrays import FloatArray
-from mustdp.randomness.keys import release_key
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import NoiseSource, release_key
 from mustdp.sampling.epochs import Sampling
 from mustdp.training.linear.descent import (
     LearningRate,

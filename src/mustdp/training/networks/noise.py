@@ -15,11 +15,17 @@ from torch import Tensor, nn
 
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.noise import fused
-from mustdp.noise.exact import check_arithmetic, check_ratio, exact_noise, rounded, settle
-from mustdp.noise.laws import ARITHMETIC, GAUSSIAN
+from mustdp.noise.exact import (
+    ARITHMETIC,
+    GAUSSIAN,
+    check_arithmetic,
+    check_ratio,
+    exact_noise,
+    rounded,
+    settle,
+)
 from mustdp.numerics.arrays import IntArray
-from mustdp.randomness.keys import BatchKey
-from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.randomness.keys import BatchKey, NoiseSource
 from mustdp.training.networks.devices import fetched, sent
 
 # ChaCha20 (RFC 8439) as integer operations on tensors: cryptographic bits where a model is.
@@ -192,7 +198,7 @@ def erfinv_is_good() -> bool:
 # The noise of a step. On a CPU it is that of ``mustdp.noise`` (:func:`central_noise`). On a GPU the
 # same rounding is done there, on words of ChaCha20 under a fresh key for every step: the first 64
 # bits of each value are pushed through the inverse tail in double precision, with the margin of
-# ``mustdp.noise.laws``. The few values that the margin does not decide go to the CPU, where they
+# ``mustdp.noise.exact``. The few values that the margin does not decide go to the CPU, where they
 # are settled with as many further bits as they need.
 
 
