@@ -2,7 +2,7 @@
 
 A query goes there and rows of whole numbers come back. What differs between the two is the
 :class:`Dialect`; both have IEEE 754 arithmetic in double precision, evaluate an expression in the
-order in which it is written, and compare texts byte by byte. Numbers are written so that the very
+order in which it is written. Texts are compared byte by byte. Numbers are written so that the very
 double is read, and nothing that an engine says in an error is passed on, as it may quote data.
 """
 
@@ -56,6 +56,10 @@ class Dialect(ABC):
     def stripped(self, expression: str) -> str:
         """A text without white space around it."""
 
+    @abstractmethod
+    def octets(self, expression: str) -> str:
+        """The bytes of a text, which are equal or not whatever collation is in force."""
+
 
 class DuckDialect(Dialect):
     """DuckDB: sums of BIGINT are HUGEINT."""
@@ -80,6 +84,10 @@ class DuckDialect(Dialect):
         """Of all that Python's side takes for white space."""
         return f"trim({expression}, {self.text(_WHITE)})"
 
+    def octets(self, expression: str) -> str:
+        """In UTF-8."""
+        return f"encode({expression})"
+
 
 class SparkDialect(Dialect):
     """Spark SQL, where a cast truncates and a sum of BIGINT is one: wide decimals are exact."""
@@ -103,6 +111,10 @@ class SparkDialect(Dialect):
     def stripped(self, expression: str) -> str:
         """Of all that Python's side takes for white space."""
         return f"trim(BOTH {self.text(_WHITE)} FROM {expression})"
+
+    def octets(self, expression: str) -> str:
+        """In UTF-8."""
+        return f"CAST({expression} AS BINARY)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,12 +264,15 @@ class Clean:
     """A column as a double or a code, NULL where it is left out, and what must not be in it.
 
     ``wrong`` holds, or is NULL, where anything must not; ``faults`` are conditions, each with what
-    it is called: missing, NaN, infinite, inexact.
+    it is called: missing, NaN, infinite, inexact. Of a category, ``expression`` is the text or
+    integer, ``labels`` are those listed, in SQL, with their codes, and all else is ``other``.
     """
 
     expression: str
     faults: dict[str, str]
     wrong: str = "FALSE"
+    labels: tuple[tuple[str, int], ...] = ()
+    other: int | None = None
 
 
 def clean(engine: Engine, wanted: Wanted) -> Clean:
@@ -266,7 +281,7 @@ def clean(engine: Engine, wanted: Wanted) -> Clean:
     kind, name = engine.kind(column), engine.dialect.name(column)
     called = f"column {quoted(column)} of {engine.where}"
     if isinstance(wanted, Category):
-        return Clean(_code(engine, wanted, kind, name, called), {})
+        return _category(engine, wanted, kind, name, called)
     if isinstance(wanted, Day) or not isinstance(wanted, Number):
         raise InvalidParameter(
             f"{called} must be numeric in an engine: a view can count days from a public date"
@@ -300,16 +315,28 @@ def clean(engine: Engine, wanted: Wanted) -> Clean:
     return Clean(f"CASE WHEN {missing} THEN {filled} ELSE {value} END", faults, wrong)
 
 
-def _code(engine: Engine, wanted: Category, kind: str, name: str, called: str) -> str:
+def _category(engine: Engine, wanted: Category, kind: str, name: str, called: str) -> Clean:
     """The position in the list; whatever is missing is one of the others."""
-    if re.fullmatch(rf"{_INTEGERS}|boolean", kind):
-        text = f"CAST({name} AS {'VARCHAR' if isinstance(engine, DuckTable) else 'STRING'})"
-    elif re.fullmatch(r"varchar|string|enum\(.*", kind, flags=re.DOTALL):
-        text = f"CAST({name} AS VARCHAR)" if isinstance(engine, DuckTable) else name
-        text = engine.dialect.stripped(text)
-    else:
+    if re.fullmatch(_INTEGERS, kind):
+        # Texts of integers, as these are compared faster; other texts are those of none.
+        whole = [
+            (int(value), code)
+            for code, value in enumerate(wanted.values)
+            if re.fullmatch("0|-?[1-9][0-9]*", value)
+        ]
+        if all(abs(value) < 2**63 for value, _ in whole):
+            labels = tuple((str(value), code) for value, code in whole)
+            return Clean(name, {}, labels=labels, other=wanted.other)
+    dialect, text = engine.dialect, name
+    if isinstance(engine, DuckTable):
+        text = f"CAST({name} AS VARCHAR)"
+    elif kind != "string":
+        text = f"CAST({name} AS STRING)"
+    if re.fullmatch(r"varchar|string|enum\(.*", kind, flags=re.DOTALL):
+        text = dialect.stripped(text)
+    elif not re.fullmatch(rf"{_INTEGERS}|boolean", kind):
         refuse_type(called, kind, wanted)
-    cases = " ".join(
-        f"WHEN {engine.dialect.text(value)} THEN {code}" for code, value in enumerate(wanted.values)
+    labels = tuple(
+        (dialect.octets(dialect.text(value)), code) for code, value in enumerate(wanted.values)
     )
-    return f"CAST(CASE {text} {cases} ELSE {wanted.other} END AS DOUBLE)"
+    return Clean(dialect.octets(text), {}, labels=labels, other=wanted.other)

@@ -81,10 +81,10 @@ class EngineTable(PushedDown):
         return found, records
 
     def _query(self, asked: Sequence[_GroupingQuery]) -> str:
-        """Columns as they are, then clipped, then scaled, and a sum for every grouping."""
+        """Columns as they are, with codes, clipped, scaled, and a sum for every grouping."""
         columns = self.schema.columns
         places = {name: f"v{k}" for k, name in enumerate(self.cleaned)}
-        read = [f"{one.expression} AS {places[name]}" for name, one in self.cleaned.items()]
+        read = [f"{one.expression} AS p{k}" for k, one in enumerate(self.cleaned.values())]
         # Whether anything is wrong; only then is it asked what.
         wrong = " OR ".join(f"COALESCE({one.wrong}, TRUE)" for one in self.cleaned.values())
         read.append(f"CASE WHEN {wrong or 'FALSE'} THEN 1 ELSE 0 END AS f")
@@ -106,11 +106,28 @@ class EngineTable(PushedDown):
             clipped.append(f"{_between(weight, 0.0, 1.0)} AS w")
         clipped += self._groups(places)
         inner = f"SELECT {', '.join(read)} FROM records"
+        inner = self._coded(inner)
         inner = f"SELECT {', '.join(clipped)} FROM ({inner}) AS a"
         for stage in (middle, scaled):
             if stage:
                 inner = f"SELECT *, {', '.join(stage)} FROM ({inner}) AS b"
         return " UNION ALL ".join(one.query(inner) for one in asked)
+
+    def _coded(self, inner: str) -> str:
+        """With codes instead of categories: a join with the labels.
+
+        Labels differ as bytes or as integers, so that no record is joined, and counted, twice.
+        """
+        chosen, joined = ["f"], ""
+        for k, one in enumerate(self.cleaned.values()):
+            value = f"p{k}"
+            if one.other is not None:
+                value = f"CAST(COALESCE(g{k}.code, {one.other}) AS DOUBLE)"
+                labels = ", ".join(f"({label}, {code})" for label, code in one.labels)
+                labels = labels or f"(NULL, {one.other})"
+                joined += f" LEFT JOIN (VALUES {labels}) AS g{k}(label, code) ON p{k} = g{k}.label"
+            chosen.append(f"{value} AS v{k}")
+        return f"SELECT {', '.join(chosen)} FROM ({inner}) AS t{joined}"
 
     @property
     def faults(self) -> list[tuple[str, str, str]]:
@@ -237,14 +254,16 @@ def _moments(part: Moments, slots: range) -> _Terms:
     a2, b2, _ = part._balance
     own = [f"u{k}" for k in part.columns]
     present = " AND ".join(f"{one} IS NOT NULL" for one in own)
-    ones = [f"CASE WHEN {present} THEN {double(float(np.sqrt(a2)))} END"]
-    found = ones if part.schema.counted else []
+    found = [double(float(np.sqrt(a2)))] if part.schema.counted else []
     found += own
     root = double(float(np.sqrt(b2)))
     found += [f"(({one} * {one} - {double(0.5)}) * {root})" for one in own]
     found += _products(part)
-    # A record that lacks one of the columns counts in none of the sums.
-    return _Terms(tuple(f"CASE WHEN {present} THEN {one} END" for one in found))
+    # A record that lacks one of the columns counts in none of the sums. With one column only the
+    # number of records has to be told so: what is computed from NULL is NULL.
+    guarded = len(found) if len(own) > 1 else int(part.schema.counted)
+    cases = [f"CASE WHEN {present} THEN {one} END" for one in found[:guarded]]
+    return _Terms((*cases, *found[guarded:]))
 
 
 def _products(part: Moments) -> list[str]:

@@ -144,6 +144,40 @@ def test_categories_and_crossed_tables(opened: Opened) -> None:
     assert here.as_dict() == there.as_dict()
 
 
+@pytest.mark.filterwarnings("ignore::mustdp.randomness.keys.SeededRelease")
+@pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
+def test_no_collation_counts_a_record_twice(collation: str) -> None:
+    """Under either of these, one of the labels is equal to the others."""
+    with duckdb.connect() as connection:
+        connection.execute(f"SET default_collation = '{collation}'")
+        connection.execute(f"CREATE TABLE people (name VARCHAR COLLATE {collation})")
+        connection.execute("INSERT INTO people SELECT 'A' FROM range(99)")
+        found = md.private_release(
+            connection.table("people"), "count", columns=["name"], by="name",
+            groups=["a", "A", "\u00c1"], noise_multiplier=1e-6, delta=1e-6, seed=1,
+            categories={"name": ["a", "A", "\u00c1"]}, relation="add_remove",
+        )  # fmt: skip
+    assert [round(one.value) for one in found.estimates] == [0, 99, 0, 0]
+
+
+@pytest.mark.filterwarnings("ignore::mustdp.randomness.keys.SeededRelease")
+@pytest.mark.parametrize(
+    "groups",
+    [
+        ["3", "-1", "07", "+2", "x", "0", "-0", "\u0664"],
+        ["nothing", "1.0"],
+        ["1", "9223372036854775808", "2"],
+    ],
+)
+def test_whole_numbers_as_groups(opened: Opened, groups: list[str]) -> None:
+    frame = people()
+    arguments = {**PLAIN, **RANGES, "by": "children", "groups": groups}
+    arguments |= {"columns": ["age"], "lower": 0, "upper": 100}
+    here = md.private_release(frame, ["mean@age", "count"], **arguments)
+    there = md.private_release(opened(frame), ["mean@age", "count"], **arguments)
+    assert here.as_dict() == there.as_dict()
+
+
 def numbers(frame: dict[str, Any], opened: Opened, **more: Any) -> Any:
     arguments: dict[str, Any] = {
         "lower": 0,
