@@ -1,8 +1,9 @@
 """Certified bounds and benchmark ratios of every version, so that neither gets worse unnoticed.
 
     python benchmarks/history.py --json             # measure this version and print it
-    python benchmarks/history.py --write            # ... and keep it in benchmarks/history
-    python benchmarks/history.py --check            # ... and fail where a ratio has doubled
+    python benchmarks/history.py --write 0.2.0      # ... and keep it in benchmarks/history
+    python benchmarks/history.py --check            # ... and fail where a bound has become looser
+                                                    #     or a ratio has doubled
     python benchmarks/history.py --draw             # draw docs/pictures/history.svg
 
 A bound is stored with its plan as a description, so that reading the history also tests that a plan
@@ -113,6 +114,18 @@ def worse(row: dict[str, Any], now: dict[str, float]) -> str | None:
     return None
 
 
+def loosened(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[str]:
+    """What is wrong with any of the bounds, a line each."""
+    found = {row["name"]: row for row in now}
+    said = {
+        row["name"]: worse(row, found[row["name"]])
+        if row["name"] in found
+        else "is no longer computed"
+        for row in before
+    }
+    return [f"{name}: {what}" for name, what in said.items() if what is not None]
+
+
 def ratios() -> dict[str, float]:
     """Our time over that of something plain; the medians of five rounds."""
     values = np.random.default_rng(0).uniform(0, 100, 1_000_000)
@@ -217,17 +230,22 @@ def draw() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    for option in ("json", "write", "check", "draw"):
+    for option in ("json", "check", "draw"):
         parser.add_argument(f"--{option}", action="store_true")
+    parser.add_argument("--write", metavar="VERSION", help="the version that is about to be tagged")
     chosen = parser.parse_args()
     if chosen.draw:
         draw()
         return 0
     before = versions()
-    found: dict[str, Any] = {"version": md.__version__, "bounds": bounds(), "ratios": ratios()}
-    bad = doubled(before[-1]["ratios"], found["ratios"]) if before and chosen.check else []
+    version = chosen.write or md.__version__
+    found: dict[str, Any] = {"version": version, "bounds": bounds(), "ratios": ratios()}
+    bad = []
+    if before and chosen.check:
+        bad = doubled(before[-1]["ratios"], found["ratios"])
+        bad += loosened(before[-1]["bounds"], found["bounds"])
     if chosen.write:
-        path = HISTORY / f"{md.__version__}.json"
+        path = HISTORY / f"{version}.json"
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if chosen.json:
         print(json.dumps(found))

@@ -33,7 +33,10 @@ LATEST = VERSIONS[-1]
 
 
 def test_this_version_or_the_one_before_is_there() -> None:
-    assert LATEST["version"] <= md.__version__
+    order = [
+        [int(part) for part in one.split(".")[:3]] for one in (LATEST["version"], md.__version__)
+    ]
+    assert order == sorted(order)
     assert len(LATEST["bounds"]) >= 37
     names = {row["name"] for row in LATEST["bounds"]}
     assert names == {name for name, *_ in history.settings()}
@@ -60,6 +63,19 @@ def test_what_is_worse_is_noticed(now: dict[str, float], said: str) -> None:
     assert said in found
 
 
+def test_a_planted_change_is_noticed() -> None:
+    """A bound that is one part in a thousand looser, one that is missing, a ratio that doubles."""
+    before = LATEST["bounds"]
+    assert history.loosened(before, before) == []
+    first, *others = before
+    (said,) = history.loosened(before, [{**first, "upper": first["upper"] * 1.001}, *others])
+    assert said == f"{first['name']}: the certified bound has become looser"
+    (said,) = history.loosened(before, others)
+    assert said == f"{first['name']}: is no longer computed"
+    slower = {name: 2.01 * ratio for name, ratio in LATEST["ratios"].items()}
+    assert len(history.doubled(LATEST["ratios"], slower)) == len(slower)
+
+
 def test_bounds_may_become_tighter() -> None:
     assert history.worse({"lower": 0.9, "upper": 1.0}, {"lower": 0.95, "upper": 0.96}) is None
 
@@ -67,6 +83,7 @@ def test_bounds_may_become_tighter() -> None:
 def test_no_ratio_doubles_from_version_to_version() -> None:
     for before, after in pairwise(VERSIONS):
         assert not history.doubled(before["ratios"], after["ratios"])
+        assert not history.loosened(before["bounds"], after["bounds"])
     assert history.doubled({"a": 1.0, "b": 1.0}, {"a": 2.1, "b": 1.9}) == ["a: 1 has become 2.1"]
 
 

@@ -68,13 +68,27 @@ def test_continuous_integration_runs_what_people_run() -> None:
     assert lines[-1] == "./test"
 
 
-def test_the_changelog_knows_this_version() -> None:
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+RELEASED = PYPROJECT["tool"]["hatch"]["version"]["fallback-version"]
+
+
+def test_the_changelog_knows_the_last_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.search(rf"^## \[{re.escape(mustdp.__version__)}\]", text, re.MULTILINE)
+    assert re.search(rf"^## \[{re.escape(RELEASED)}\]", text, re.MULTILINE)
     assert "### Privacy" in text
 
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def test_the_version_without_tags_is_the_last_one() -> None:
+    source = (ROOT / "src" / "mustdp" / "version.py").read_text(encoding="utf-8")
+    assert f'__version__ = "{RELEASED}"' in source
+    now, last = (
+        [int(part) for part in one.split(".")[:3]] for one in (mustdp.__version__, RELEASED)
+    )
+    # A build between two tags is a development version of the next one.
+    assert now > last if ".dev" in mustdp.__version__ else now == last
+
+
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
