@@ -348,6 +348,31 @@ def attention() -> Case:
     return sequences(_Attention())
 
 
+def transformer_encoder() -> Case:
+    layer = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    return sequences(nn.Sequential(encoder, nn.Linear(6, 3)))
+
+
+class _Residual(nn.Module):  # type: ignore[misc, unused-ignore]
+    """The block of a ResNet, with GroupNorm in the place of BatchNorm."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+        self.second = nn.Conv2d(after, after, 3, padding=1, bias=False)
+        self.norm, self.last = nn.GroupNorm(2, after), nn.GroupNorm(2, after)
+        self.shortcut = nn.Conv2d(before, after, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = functional.relu(self.norm(self.first(x)))
+        return functional.relu(self.last(self.second(found)) + self.shortcut(x))
+
+
+def residual_network() -> Case:
+    return images(_pooled(_Residual(2, 4, 1), _Residual(4, 8, 2), channels=8))
+
+
 class _PlacesFirst(nn.Module):  # type: ignore[misc, unused-ignore]
     """Turns (records, places, p) round, so that the first dimension is not the record."""
 
@@ -396,6 +421,7 @@ BOOKKEEPING: tuple[Callable[[], Case], ...] = (
     convolution_padded,
     group_norm,
     group_norm_of_vectors,
+    residual_network,
     layer_norm,
     embedding,
     two_inputs,
@@ -425,6 +451,7 @@ BOOKKEEPING: tuple[Callable[[], Case], ...] = (
 RECORD_BY_RECORD: tuple[Callable[[], Case], ...] = (
     tied_by_hand,
     attention,
+    transformer_encoder,
     places_first,
     places_first_as_many_as_are_tried,
     flattened,
