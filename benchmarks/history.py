@@ -163,10 +163,8 @@ def _account(noise: float) -> None:
 
 
 def _exact_noise() -> None:
-    from mustdp.noise.laws import GAUSSIAN
-    from mustdp.randomness.noise_bits import NoiseSource
-
-    from mustdp.noise.exact import exact_noise
+    from mustdp.noise.exact import GAUSSIAN, exact_noise
+    from mustdp.randomness.keys import NoiseSource
 
     exact_noise(GAUSSIAN, 1000.0, 200_000, NoiseSource(1))
 
