@@ -142,6 +142,7 @@ def _events() -> dict[str, Any]:
         "discrete Laplace": discrete,
         "randomized response": answer,
         "zCDP": rho,
+        "zCDP with a constant": made.ZCDpEvent(0.1, 0.05),
         "Poisson of Gaussian": made.PoissonSampledDpEvent(0.1, gaussian),
         "Poisson of several Gaussian": made.PoissonSampledDpEvent(
             0.1, made.ComposedDpEvent([gaussian, gaussian])
@@ -157,8 +158,12 @@ def _events() -> dict[str, Any]:
         ),
         "truncated Poisson of Gaussian": made.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 2.0),
         "mixture of Gaussians": made.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0], [0.9, 0.1]),
+        "mixture of several Gaussians": made.MixtureOfGaussiansDpEvent(
+            2.0, [0.0, 1.0, 2.0], [0.81, 0.18, 0.01]
+        ),
         "repeat and select": made.RepeatAndSelectDpEvent(gaussian, 10.0, 1.0),
         "tree aggregation": made.SingleEpochTreeAggregationDpEvent(2.0, 4),
+        "unsupported": made.UnsupportedDpEvent(),
     }
 
 
@@ -191,6 +196,21 @@ def events_accepted() -> Rows:
             for one in relations
         )
         yield name, *cells
+
+
+def events_refused() -> Rows:
+    """Why mustdp does not accept the others."""
+    relations = import_module("dp_accounting").NeighboringRelation
+    accountant = accountants()["mustdp"]
+    yield "event", "relation", "reason"
+    for name, event in _events().items():
+        reasons: dict[str, list[str]] = {}
+        for one in relations:
+            problem = accountant(one)._maybe_compose(event, 1, False)
+            if problem is not None:
+                reasons.setdefault(problem.error_message, []).append(_short(one))
+        for reason, named in reasons.items():
+            yield name, ", ".join(named), reason
 
 
 def _short(relation: Any) -> str:
@@ -288,6 +308,7 @@ def _number(value: float, way: Literal["up", "down", "nearest"]) -> str:
 TABLES: dict[str, tuple[str, Callable[[], Rows]]] = {
     "deployments": ("deployments.md", deployments),
     "events accepted": ("interop.md", events_accepted),
+    "events refused": ("interop.md", events_refused),
     "conformance": ("interop.md", conformance_counts),
     "settings accepted": ("interop.md", settings_accepted),
     "tests of dp_accounting": ("dp-accounting-tests.md", tests_beside),

@@ -132,7 +132,7 @@ def test_calibration() -> None:
             "REPLACE_SPECIAL",
             "add-remove",
         ),
-        (dpa.SingleEpochTreeAggregationDpEvent(1.0, 4), "ADD_OR_REMOVE_ONE", "one of"),
+        (dpa.SingleEpochTreeAggregationDpEvent(1.0, 4), "ADD_OR_REMOVE_ONE", "replaced"),
         (dpa.SampledWithoutReplacementDpEvent(10, 20, GAUSSIAN), "REPLACE_ONE", "m must be"),
         (dpa.GaussianDpEvent(math.nan), "REPLACE_ONE", "noise_multiplier"),
         (dpa.GaussianDpEvent(-1.0), "REPLACE_ONE", "noise_multiplier"),
@@ -208,6 +208,8 @@ def test_there_and_back(plan: md.types.Plan) -> None:
     "plan",
     [
         md.gaussian(shift=1.0),
+        md.select_best(md.gaussian(noise_multiplier=1.0), 5.0, law=-0.5),
+        md.subsample(md.truncated_poisson(99, 0.1, 20), md.laplace(noise_multiplier=1.0)),
         md.subsample(md.random_allocation(100, 5), md.gaussian(noise_multiplier=1.0)),
     ],
     ids=str,
@@ -251,7 +253,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "interop.md"
 def test_the_table_of_what_is_accepted() -> None:
     tables = runpy.run_path(str(PAGE.with_name("accountants.py")))
     text = PAGE.read_text(encoding="utf-8")
-    assert text == tables["written"](text, "events accepted", tables["events_accepted"]())
+    for name in ("events accepted", "events refused"):
+        assert text == tables["written"](text, name, tables["TABLES"][name][1]())
 
 
 def test_the_page() -> None:

@@ -122,6 +122,8 @@ def test_discrete_gaussian_vectors_are_charged_by_their_rho() -> None:
 
 RESPONSE = event("RandomizedResponseDpEvent", 0.3, 4)
 STATED = event("EpsilonDeltaDpEvent", 0.5, 0.0)
+MIXTURE = event("MixtureOfGaussiansDpEvent", 2.0, [0.0, 1.0], [0.9, 0.1])
+TREE = event("SingleEpochTreeAggregationDpEvent", 2.0, 4)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +139,8 @@ STATED = event("EpsilonDeltaDpEvent", 0.5, 0.0)
             "Laplace",
         ),
         (event("PoissonSampledDpEvent", 0.5, STATED), "replace_one", "stated guarantee"),
-        (event("ZCDpEvent", 0.1, 0.2), "add_remove", "xi"),
+        (event("ZCDpEvent", 0.1, -0.2), "add_remove", "xi"),
+        (event("ZCDpEvent", 0.1, math.nan), "add_remove", "xi"),
         (event("ZCDpEvent", math.nan, 0.0), "add_remove", "rho"),
         (event("RandomizedResponseDpEvent", -0.1, 3), "replace_one", "noise_parameter"),
         (event("RandomizedResponseDpEvent", 0.1, 2.5), "replace_one", "num_buckets"),
@@ -146,7 +149,46 @@ STATED = event("EpsilonDeltaDpEvent", 0.5, 0.0)
         (event("EpsilonDeltaDpEvent", -1.0, 0.0), "add_remove", "epsilon"),
         (event("EpsilonDeltaDpEvent", 1.0, 1.5), "add_remove", "delta"),
         (event("DiscreteGaussianDpEvent", 1.0, 1.0, 0), "add_remove", "dimension"),
-        (event("MixtureOfGaussiansDpEvent", 1.0, [1.0], [1.0]), "add_remove", "one of"),
+        (event("MixtureOfGaussiansDpEvent", 1.0, [1.0], [1.0]), "replace_one", "add-remove"),
+        (
+            event("MixtureOfGaussiansDpEvent", 1.0, [0.0, 1.0, 2.0], [0.5, 0.3, 0.2]),
+            "add_remove",
+            "one other number",
+        ),
+        (event("MixtureOfGaussiansDpEvent", 1.0, [0.0, 1.0], [0.5, 0.4]), "add_remove", "add up"),
+        (event("MixtureOfGaussiansDpEvent", 1.0, [math.nan], [1.0]), "add_remove", "sensitiv"),
+        (event("MixtureOfGaussiansDpEvent", 1.0, [1.0], [0.5, 0.5]), "add_remove", "as many"),
+        (event("MixtureOfGaussiansDpEvent", math.nan, [1.0], [1.0]), "add_remove", "standard"),
+        (event("PoissonSampledDpEvent", 0.5, MIXTURE), "add_remove", "all records"),
+        (event("PoissonSampledDpEvent", 0.5, TREE), "replace_one", "all records"),
+        (event("SampledWithReplacementDpEvent", 10, 5, TREE), "replace_one", "all records"),
+        (TREE, "add_remove", "replaced"),
+        (event("SingleEpochTreeAggregationDpEvent", 1.0, 0), "replace_one", "step_counts"),
+        (event("SingleEpochTreeAggregationDpEvent", 1.0, []), "replace_one", "step_counts"),
+        (event("SingleEpochTreeAggregationDpEvent", math.nan, 4), "replace_one", "noise_mult"),
+        (event("RepeatAndSelectDpEvent", STATED, 0.5, 1.0), "add_remove", "mean"),
+        (event("RepeatAndSelectDpEvent", STATED, math.nan, 1.0), "add_remove", "mean"),
+        (event("RepeatAndSelectDpEvent", STATED, 5.0, math.nan), "add_remove", "shape"),
+        (event("RepeatAndSelectDpEvent", STATED, 5.0, -0.5), "add_remove", "shape"),
+        (event("RepeatAndSelectDpEvent", STATED, 5.0, 1e6), "add_remove", "shape"),
+        (
+            event("PoissonSampledDpEvent", 0.1, event("RepeatAndSelectDpEvent", STATED, 5.0, 1.0)),
+            "add_remove",
+            "best of several",
+        ),
+        (
+            event("RepeatAndSelectDpEvent", RESPONSE, 5.0, 1.0),
+            "add_remove",
+            "randomized response",
+        ),
+        (
+            event("TruncatedSubsampledGaussianDpEvent", 100, math.nan, 20, 1.0),
+            "add_remove",
+            "sampling_probability",
+        ),
+        (event("TruncatedSubsampledGaussianDpEvent", 100, 0.1, 2.5, 1.0), "add_remove", "trunc"),
+        (event("TruncatedSubsampledGaussianDpEvent", 100, 0.1, 20, -1.0), "add_remove", "noise"),
+        (event("UnsupportedDpEvent"), "add_remove", "what is released"),
     ],
     ids=str,
 )
@@ -174,12 +216,82 @@ def test_stated_guarantees_are_those_of_the_batch() -> None:
         (event("DiscreteLaplaceDpEvent", 1.0, 0), True),
         (event("DiscreteGaussianDpEvent", 0.0, 1.0, None), False),
         (event("SampledWithoutReplacementDpEvent", 1000, 0, event("GaussianDpEvent", 1.0)), True),
+        (event("TruncatedSubsampledGaussianDpEvent", 100, 0.1, 0, 1.0), True),
+        (event("TruncatedSubsampledGaussianDpEvent", 100, 0.1, 20, 0.0), False),
+        (event("MixtureOfGaussiansDpEvent", 0.0, [0.0, 3.0], [1.0, 0.0]), True),
+        (event("MixtureOfGaussiansDpEvent", 0.0, [1.0], [1.0]), False),
+        (event("SingleEpochTreeAggregationDpEvent", 0.0, 4), False),
+        (event("SingleEpochTreeAggregationDpEvent", 1.0, [0]), True),
+        (event("RepeatAndSelectDpEvent", event("GaussianDpEvent", 0.0), 5.0, 1.0), False),
+        (event("RepeatAndSelectDpEvent", event("NoOpDpEvent"), 5.0, 1.0), True),
     ],
     ids=str,
 )
 def test_events_at_their_ends(nothing: Any, private: bool) -> None:
     with pytest.raises(md.NotCovered, match="nothing" if private else "private"):
         from_dp_event(nothing)
+
+
+@pytest.mark.parametrize(
+    ("shape", "law"), [(0.0, "logarithmic"), (1.0, "geometric"), (math.inf, "poisson"), (0.5, 0.5)]
+)
+def test_the_best_of_several_runs(shape: float, law: str | float) -> None:
+    noise = md.gaussian(noise_multiplier=4.0)
+    told = event("RepeatAndSelectDpEvent", event("GaussianDpEvent", 4.0), 7.0, shape)
+    expected = upper(md.select_best(noise, 7.0, law=law), "add_remove")
+    assert upper(from_dp_event(told, "add_remove"), "add_remove") == expected
+    # Hardly ever a second run, and none: what one run costs, and not less.
+    rarely = event("RepeatAndSelectDpEvent", event("GaussianDpEvent", 4.0), 1.0 + 1e-9, shape)
+    assert upper(from_dp_event(rarely), "add_remove") >= upper(noise, "add_remove") * (1 - 1e-9)
+    if shape < math.inf:
+        once = event("RepeatAndSelectDpEvent", event("GaussianDpEvent", 4.0), 1.0, shape)
+        assert from_dp_event(once) == noise
+
+
+def test_capped_batches() -> None:
+    told = event("TruncatedSubsampledGaussianDpEvent", 500, 0.1, 60, 2.0)
+    noise = md.gaussian(noise_multiplier=2.0)
+    assert from_dp_event(told) == md.subsample(md.truncated_poisson(500, 0.1, 60), noise)
+
+
+@pytest.mark.parametrize(("steps", "nodes"), [(1, 1), (2, 2), (3, 2), (4, 3), (7, 3), ([8, 3], 4)])
+def test_nodes_of_trees(steps: Any, nodes: int) -> None:
+    """Count the complete nodes of the tree that a leaf is in, over all leaves."""
+    plan = from_dp_event(event("SingleEpochTreeAggregationDpEvent", 2.0, steps), "replace_one")
+    assert plan == md.repeat(nodes, md.gaussian(noise_multiplier=2.0))
+    many = max(steps) if isinstance(steps, list) else steps
+    complete = [sum((leaf // 2**h + 1) * 2**h <= many for h in range(10)) for leaf in range(many)]
+    assert max(complete) == nodes
+
+
+def test_a_mixture_with_one_amount_is_poisson_sampling() -> None:
+    told = event("MixtureOfGaussiansDpEvent", 6.0, [3.0, 0.0, 3.0, 7.0], [0.1, 0.7, 0.2, 0.0])
+    plan: Any = from_dp_event(told, "add_remove")
+    assert 0.3 <= plan.scheme.rate <= 0.3 * (1 + 1e-14)
+    assert plan.inner == md.gaussian(noise_multiplier=2.0)
+    # From the definition: N(0, 36) against .7 N(0, 36) + .3 N(3, 36).
+    x = np.linspace(-80, 80, 400_001)
+    none, moved = (np.exp(-((x - a) ** 2) / 72) / math.sqrt(72 * math.pi) for a in (0, 3))
+    mixed = 0.7 * none + 0.3 * moved
+    for epsilon in (0.05, 0.2, 0.4):
+        both = ((mixed, none), (none, mixed))
+        deltas = [np.maximum(p - math.exp(epsilon) * q, 0).sum() * 4e-4 for p, q in both]
+        found = md.account(plan, relation="add_remove").delta(epsilon)
+        assert found.lower * (1 - 1e-5) <= max(deltas) <= found.upper * (1 + 1e-5)
+        assert found.upper == pytest.approx(max(deltas), rel=1e-3, abs=1e-9)
+
+
+def test_a_constant_divergence() -> None:
+    """Renyi divergences of a constant alone: pure privacy is one such mechanism."""
+    plan = from_dp_event(event("ZCDpEvent", 0.0, 0.5), "add_remove")
+    assert upper(md.pure_dp(0.5), "add_remove") <= upper(plan, "add_remove") < 0.52
+    both = from_dp_event(event("ZCDpEvent", 0.1, 0.2), "add_remove")
+    assert upper(both, "add_remove") > upper(md.zcdp(0.1), "add_remove")
+    smallest = min(
+        0.2 + 0.1 * a + math.log1p(-1 / a) - math.log(1e-5 * a) / (a - 1)
+        for a in np.linspace(1.01, 60, 40_000)
+    )
+    assert upper(both, "add_remove") == pytest.approx(smallest, rel=1e-3)
 
 
 # Beside dp_accounting itself.
@@ -203,6 +315,8 @@ BESIDE = [
 def test_every_event_of_the_library_is_known_with_its_fields() -> None:
     import attr
 
+    listed = {name for name in vars(events) if name.endswith("DpEvent") and name not in {"DpEvent"}}
+    assert listed <= {*FIELDS, "UnsupportedDpEvent"}
     for name, fields in FIELDS.items():
         theirs = getattr(events, name, None)
         assert theirs is not None or name in NEWER
@@ -234,6 +348,56 @@ def test_a_special_record_is_covered_by_any_other(chance: float, buckets: int) -
     assert ours.bounds(1e-5).lower == 0  # what another record attains, the special one need not
 
 
+@pytest.mark.parametrize("relation", list(RELATION))
+def test_capped_batches_beside_theirs(relation: Any) -> None:
+    """Both are upper bounds, and what is attained is below both."""
+    one = events.TruncatedSubsampledGaussianDpEvent(200, 0.1, 30, 2.0)
+    ours = MustdpAccountant(relation).compose(one, 5)
+    theirs = pld.PLDAccountant(relation, value_discretization_interval=1e-3).compose(one, 5)
+    found = ours.bounds(1e-5)
+    assert found.lower <= theirs.get_epsilon(1e-5)
+    if relation is RELATION.REPLACE_SPECIAL:  # the special record takes a place in the batch
+        replaced = MustdpAccountant(RELATION.REPLACE_ONE).compose(one, 5)
+        assert (found.lower, found.upper) == (0, replaced.get_epsilon(1e-5))
+    else:
+        assert found.upper <= theirs.get_epsilon(1e-5) * 1.01
+
+
+def test_mixtures_trees_and_selections_beside_theirs() -> None:
+    rdp = pytest.importorskip("dp_accounting.rdp")
+    mixture = events.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0], [0.9, 0.1])
+    for relation in (RELATION.ADD_OR_REMOVE_ONE, RELATION.REPLACE_SPECIAL):
+        ours = MustdpAccountant(relation).compose(mixture, 10)
+        poisson = dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(2.0))
+        theirs = pld.PLDAccountant(relation, value_discretization_interval=1e-3)
+        bound = theirs.compose(poisson, 10).get_epsilon(1e-5)
+        assert ours.bounds(1e-5).lower <= bound
+        assert ours.get_epsilon(1e-5) == pytest.approx(bound, rel=5e-3)
+    tree = events.SingleEpochTreeAggregationDpEvent(5.0, [4, 7])
+    special = MustdpAccountant(RELATION.REPLACE_SPECIAL).compose(tree, 2)
+    gaussian = pld.PLDAccountant(RELATION.REPLACE_SPECIAL).compose(dpa.GaussianDpEvent(5.0), 6)
+    assert special.get_epsilon(1e-5) == pytest.approx(gaussian.get_epsilon(1e-5), rel=1e-3)
+    renyi = rdp.RdpAccountant(None, RELATION.REPLACE_SPECIAL).compose(tree, 2)
+    assert special.bounds(1e-5).lower <= special.get_epsilon(1e-5) <= renyi.get_epsilon(1e-5)
+    for shape in (0.0, 1.0, math.inf):
+        best = events.RepeatAndSelectDpEvent(dpa.GaussianDpEvent(4.0), 10.0, shape)
+        selected = MustdpAccountant().compose(best).get_epsilon(1e-5)
+        assert selected <= rdp.RdpAccountant().compose(best).get_epsilon(1e-5) * 1.001
+        assert selected > MustdpAccountant().compose(dpa.GaussianDpEvent(4.0)).get_epsilon(1e-5)
+
+
+def test_trees_and_mixtures_beside_batches_of_a_fixed_size() -> None:
+    """A special record is charged as any other there, which a mixture says nothing about."""
+    batch = dpa.SampledWithoutReplacementDpEvent(100, 10, dpa.GaussianDpEvent(2.0))
+    special = MustdpAccountant(RELATION.REPLACE_SPECIAL)
+    mixture = events.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0], [0.9, 0.1])
+    assert not special.supports(dpa.ComposedDpEvent([batch, mixture]))
+    tree = events.SingleEpochTreeAggregationDpEvent(5.0, 4)
+    both = special.compose(dpa.ComposedDpEvent([batch, tree])).get_epsilon(1e-5)
+    replaced = MustdpAccountant(RELATION.REPLACE_ONE).compose(tree).get_epsilon(1e-5)
+    assert both > replaced
+
+
 def test_concentrated_events_beside_renyi() -> None:
     rdp = pytest.importorskip("dp_accounting.rdp")
     for many in (1, 20):
@@ -248,6 +412,9 @@ def test_concentrated_events_beside_renyi() -> None:
         md.discrete_laplace(scale=3.0, sensitivity=2),
         md.repeat(3, md.discrete_laplace(scale=0.7)),
         md.zcdp(0.1),
+        md.select_best(md.gaussian(noise_multiplier=3.0), 5.0),
+        md.select_best(md.gaussian(noise_multiplier=3.0), 5.0, law="poisson"),
+        md.subsample(md.truncated_poisson(200, 0.1, 30), md.gaussian(noise_multiplier=2.0)),
         md.sequence(md.zcdp(0.1), md.gaussian(noise_multiplier=2.0)),
     ],
     ids=str,

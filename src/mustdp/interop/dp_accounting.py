@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import InEpoch, Plan, Repeat, Subsample
+from mustdp.accounting.plan import InEpoch, Plan, Repeat, SelectBest, Subsample
 from mustdp.accounting.plan import Sequence as PlanSequence
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
 from mustdp.extras import required
 from mustdp.interop.events import ReadEvent, UnsupportedEvent, from_dp_event, read_event, repeated
 from mustdp.mechanisms.contract import Mechanism, Proof
 from mustdp.mechanisms.relation import Relation
-from mustdp.sampling.schemes import Multistage, Poisson
+from mustdp.sampling.schemes import Multistage, Poisson, TruncatedPoisson
 
 if TYPE_CHECKING:
     import dp_accounting
@@ -50,8 +50,8 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
     neighboring_relation : NeighboringRelation, default=ADD_OR_REMOVE_ONE
         ``ADD_OR_REMOVE_ONE``, ``REPLACE_ONE``, or ``REPLACE_SPECIAL``: a record is replaced by one
         that contributes zero. Without sampling and with Poisson sampling the last is what
-        leaving a record out is; with batches of a fixed size and for randomized response it is
-        charged as ``REPLACE_ONE``, which covers it.
+        leaving a record out is; with batches of a fixed or capped size and for randomized response
+        it is charged as ``REPLACE_ONE``, which covers it.
     composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed, as in :func:`mustdp.account`: "pair" is the quickest.
 
@@ -62,7 +62,10 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
     events are accepted under ``ADD_OR_REMOVE_ONE`` alone, and under ``REPLACE_SPECIAL`` with
     Poisson sampling: what they promise when a record is replaced is proved for single numbers, and
     an event does not say that it is one. Randomized response is accepted on all records, where a
-    record is replaced. A zCDP event must have ``xi = 0``; its rho adds up.
+    record is replaced. Tree aggregation is accepted where a record is replaced: its noise
+    multiplier is relative to the bound C on one record here, too, so that ``REPLACE_ONE`` moves
+    every node by 2C. A mixture of Gaussians must have one sensitivity besides 0, and is accepted
+    under ``ADD_OR_REMOVE_ONE`` and ``REPLACE_SPECIAL``. Concentrated guarantees add up.
 
     Examples
     --------
@@ -260,6 +263,13 @@ def to_dp_event(plan: Plan) -> Any:
         return dp_accounting.ComposedDpEvent([to_dp_event(part) for part in plan.parts])
     if isinstance(plan, Subsample):
         return _sampled_event(plan.scheme, to_dp_event(plan.inner))
+    if isinstance(plan, SelectBest):
+        eta = plan.repetitions.eta
+        if eta is not None and eta < 0:
+            raise NotCovered("dp_accounting's laws of the number of runs have a shape of 0 or more")
+        shape = math.inf if eta is None else eta
+        run = to_dp_event(plan.inner)
+        return dp_accounting.dp_event.RepeatAndSelectDpEvent(run, plan.repetitions.mean, shape)
     if isinstance(plan, InEpoch):
         raise NotCovered("dp_accounting has no event for a whole epoch of batches")
     if not isinstance(plan, Mechanism):
@@ -311,6 +321,12 @@ def _event_of(mechanism: Mechanism) -> tuple[str, dict[str, Any]]:
 def _sampled_event(scheme: object, event: Any) -> Any:
     if isinstance(scheme, Poisson):
         return dp_accounting.PoissonSampledDpEvent(scheme.rate, event)
+    if isinstance(scheme, TruncatedPoisson):
+        if not isinstance(event, dp_accounting.GaussianDpEvent):
+            raise NotCovered("dp_accounting has capped Poisson batches with Gaussian noise alone")
+        return dp_accounting.dp_event.TruncatedSubsampledGaussianDpEvent(
+            scheme.n, scheme.rate, scheme.cap, event.noise_multiplier
+        )
     if not isinstance(scheme, Multistage):
         raise NotCovered(f"dp_accounting has no event for {type(scheme).__name__}")
     sizes = [scheme.n, *(stage.size for stage in scheme.stages)]

@@ -18,6 +18,15 @@ move one after the other: the laws A, B, C, ... that arise satisfy T(A, B) >= f 
 hence T(A, C)(x) >= g(1 - f(x)) (Dong, Roth & Su 2019, arXiv 1905.02383v3, proof of Theorem 2.14).
 For one symmetric log-concave noise all best tests are thresholds, whatever the distance, so the
 number that moves by the same amounts one after the other has equality in every link.
+
+*Mixtures.* Under a mixture of Gaussians event the outputs on neighbours are N(0, s^2) and the
+mixture of N(c_i, s^2) with weights p_i, in whichever order; for vectors these are the norms of what
+moves, and the line is the worst (Choquette-Choo et al. 2023, arXiv 2310.15526, Corollary 4.7).
+With one c besides 0 that is Poisson sampling.
+
+*Trees.* A node of height h of a tree over T steps is complete, and released, once 2^h steps of its
+own are over. So a record is in at most floor(log2 T) + 1 = ceil(log2(T + 1)) noisy sums, and in
+those of one tree alone (Kairouz et al. 2021, arXiv 2103.00039, appendix D).
 """
 
 from __future__ import annotations
@@ -28,19 +37,21 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from mustdp.accounting.plan import Plan, repeat, sequence, subsample
+from mustdp.accounting.plan import Plan, repeat, select_best, sequence, subsample
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.files.reading import read_json
+from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.discrete_gaussian import discrete_gaussian
 from mustdp.mechanisms.discrete_laplace import discrete_laplace
 from mustdp.mechanisms.exponential_mechanism import exponential_mechanism
 from mustdp.mechanisms.mechanism import gaussian, laplace
 from mustdp.mechanisms.randomized_response import randomized_response
 from mustdp.mechanisms.relation import Relation
-from mustdp.mechanisms.renyi import ZCDP, zcdp
+from mustdp.mechanisms.renyi import ZCDP, renyi, zcdp
 from mustdp.mechanisms.stated import approximate_dp, pure_dp
 from mustdp.numerics import checks
-from mustdp.sampling.schemes import poisson, wor, wr
+from mustdp.sampling.repetitions import LARGEST_ETA, LARGEST_MEAN, SMALLEST_MEAN
+from mustdp.sampling.schemes import poisson, truncated_poisson, wor, wr
 
 #: The fields of every event that is known here, in the order of dp_accounting's classes.
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -55,7 +66,16 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "SampledWithoutReplacementDpEvent": ("source_dataset_size", "sample_size", "event"),
     "RandomizedResponseDpEvent": ("noise_parameter", "num_buckets"),
     "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
+    "SingleEpochTreeAggregationDpEvent": ("noise_multiplier", "step_counts"),
+    "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
+    "MixtureOfGaussiansDpEvent": ("standard_deviation", "sensitivities", "sampling_probs"),
     "ZCDpEvent": ("rho", "xi"),
+    "TruncatedSubsampledGaussianDpEvent": (
+        "dataset_size",
+        "sampling_probability",
+        "truncated_batch_size",
+        "noise_multiplier",
+    ),
     "EpsilonDeltaDpEvent": ("epsilon", "delta"),
     "DiscreteGaussianDpEvent": ("sigma", "sensitivity", "dimension"),
     "ExponentialMechanismDpEvent": ("epsilon",),
@@ -68,6 +88,8 @@ NEWER = (
     "ExponentialMechanismDpEvent",
     "PermuteAndFlipDpEvent",
 )
+#: Orders at which a divergence with a constant is taken.
+_ORDERS = tuple(1.0 + 2.0 ** (k / 8.0) for k in range(-56, 97))
 #: A file with an event is at most this large, in bytes.
 LARGEST_FILE = 2**24
 #: An event nests at most so deep; beyond that it is a mistake or an attack.
@@ -83,6 +105,16 @@ class UnsupportedEvent(NotCovered):
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """A relation under which nothing is proved for what an event may stand for, and why."""
+
+    relation: Relation
+    reason: str
+    #: Whether that holds where a record is replaced by a special one; None: as it is charged.
+    special: bool | None = None
+
+
+@dataclass(frozen=True)
 class ReadEvent:
     """What an event comes down to: plans in a row, or something that is not private at all."""
 
@@ -90,20 +122,21 @@ class ReadEvent:
     private: bool = True
     #: Whether some record is drawn into batches of a fixed size.
     fixed_size: bool = False
-    #: Relations under which nothing is proved for what the event may stand for, and why.
-    refused: tuple[tuple[Relation, str], ...] = ()
+    refused: tuple[Refusal, ...] = ()
     #: Kinds of mechanisms inside, as far as sampling asks for them: "number" for noise whose
-    #: amplification is proved for single numbers, "stated" for guarantees, "answer" for answers.
+    #: amplification is proved for single numbers, "stated" for guarantees, "answer" for answers,
+    #: "pair" for what is known of one pair of neighbours, "stream" for records that have an order.
     kinds: frozenset[str] = frozenset()
 
     def check(self, relation: Relation, *, special: bool = False) -> None:
         """Refuse a relation under which nothing is proved for what an event may stand for.
 
-        ``special``: replace_one is charged for a record that is replaced by a special one.
+        ``special``: the relation is charged for a record that is replaced by a special one.
         """
-        for one, reason in self.refused:
-            if one is relation or (special and reason == _STATED_IN_BATCH):
-                raise NotCovered(reason)
+        for one in self.refused:
+            applies = one.relation is relation
+            if one.special if special and one.special is not None else applies:
+                raise NotCovered(one.reason)
 
     def plan(self) -> Plan | None:
         """One plan for all of it; None where nothing is released."""
@@ -190,6 +223,8 @@ def _read(event: object, place: _Place) -> ReadEvent:
     name, fields = _fields(event)
     reader = _READERS.get(name)
     if reader is None:
+        if name == "UnsupportedDpEvent":
+            raise UnsupportedEvent("event must say what is released, got UnsupportedDpEvent", event)
         known = ", ".join(FIELDS)
         raise UnsupportedEvent(f"event must be one of {known}, got {name}", event)
     try:
@@ -263,6 +298,75 @@ def _noise(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
     return ReadEvent((laplace(noise_multiplier=multiplier),), kinds=frozenset({"number"}))
 
 
+def _mixture(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
+    """Gaussian noise on what moves by one of several amounts, with given chances."""
+    sigma = checks.real("standard_deviation", fields["standard_deviation"], at_least=0)
+    moved = _listed("sensitivities", fields["sensitivities"])
+    chances = _listed("sampling_probs", fields["sampling_probs"])
+    if len(moved) != len(chances):
+        raise InvalidParameter.refusing(
+            "sampling_probs", f"must be as many as the {len(moved)} sensitivities", len(chances)
+        )
+    moved = [checks.real("sensitivities", one, at_least=0) for one in moved]
+    chances = [checks.real("sampling_probs", one, at_least=0, at_most=1) for one in chances]
+    total = math.fsum(chances)
+    if not abs(total - 1.0) <= 1e-9:
+        raise InvalidParameter.refusing("sampling_probs", "must add up to 1", total)
+    amounts = {one for one, chance in zip(moved, chances, strict=True) if one and chance}
+    refused = (Refusal(Relation.REPLACE_ONE, _PAIR),)
+    if not amounts:
+        return ReadEvent(refused=refused, kinds=frozenset({"pair"}))
+    if sigma == 0:
+        return ReadEvent(private=False)
+    if len(amounts) > 1:
+        raise NotCovered(
+            "sensitivities must be 0 and one other number: no plan here moves by several amounts "
+            "with chances of their own"
+        )
+    [amount] = amounts
+    zero = math.fsum(c for one, c in zip(moved, chances, strict=True) if not one)
+    rest = math.fsum(c for one, c in zip(moved, chances, strict=True) if one)
+    rate = min(1.0, max(rest, 1.0 - zero) * (1.0 + 4e-16) if zero else 1.0)
+    noise = gaussian(noise_multiplier=_ratio_down(sigma, amount))
+    plan: Plan = noise if rate == 1.0 else subsample(poisson(1, rate), noise)
+    return ReadEvent((plan,), refused=refused, kinds=frozenset({"pair"}))
+
+
+def _listed(name: str, given: object) -> list[Any]:
+    """A list of numbers, however it came."""
+    values = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes) or not values:
+        raise InvalidParameter(f"{name} must be a list of numbers that is not empty")
+    return list(values)
+
+
+def _ratio_down(above: float, below: float) -> float:
+    ratio = above / below
+    if math.isfinite(ratio) and Fraction(ratio) * Fraction(below) > Fraction(above):
+        ratio = math.nextafter(ratio, 0.0)
+    return ratio
+
+
+def _tree(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
+    """Noisy sums of a binary tree over the steps, each record in one step of one tree."""
+    counts = fields["step_counts"]
+    if isinstance(counts, Sequence) or hasattr(counts, "tolist"):
+        steps = max(
+            checks.integer("step_counts", one, 0, MOST_STEPS)
+            for one in _listed("step_counts", counts)
+        )
+    else:
+        steps = checks.integer("step_counts", counts, 1, MOST_STEPS)
+    refused = (Refusal(Relation.ADD_REMOVE, _STREAM, special=False),)
+    kinds = frozenset({"stream"})
+    if not steps:
+        return ReadEvent(refused=refused, kinds=kinds)
+    if fields["noise_multiplier"] == 0:
+        return ReadEvent(private=False)
+    noise = gaussian(noise_multiplier=fields["noise_multiplier"])
+    return ReadEvent((repeat(steps.bit_length(), noise),), refused=refused, kinds=kinds)
+
+
 def _discrete_laplace(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
     if fields["noise_parameter"] == 0:  # no distribution; dp_accounting takes it as no noise
         return ReadEvent(private=False)
@@ -303,7 +407,8 @@ def _answer(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
     """
     chance = checks.real("noise_parameter", fields["noise_parameter"], at_least=0, at_most=1)
     buckets = checks.integer("num_buckets", fields["num_buckets"], 1, 10**9)
-    refused = ((Relation.ADD_REMOVE, "randomized response must be accounted under replace-one"),)
+    reason = "randomized response must be accounted under replace-one"
+    refused = (Refusal(Relation.ADD_REMOVE, reason),)
     if buckets == 1 or chance == 1:  # says nothing about the record
         return ReadEvent(refused=refused, kinds=frozenset({"answer"}))
     if chance == 0:
@@ -317,9 +422,10 @@ def _stated(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
     """Mechanisms of which a guarantee is known, under the relation of the accountant."""
     if name == "ZCDpEvent":
         rho = checks.real("rho", fields["rho"], at_least=0)
-        if not checks.real("xi", fields["xi"], at_least=0) == 0:
-            raise NotCovered(f"xi must be 0, got {fields['xi']!r}: no bound here has a constant")
+        constant = checks.real("xi", fields["xi"], at_least=0)
         plan = zcdp(max(rho, 1e-12)) if rho else None
+        if constant:  # (a - 1)(xi + rho a) is convex, so that chords between the orders are above
+            plan = renyi(_ORDERS, [(constant + rho * one) * (1.0 + 1e-15) for one in _ORDERS])
     else:
         epsilon = checks.real("epsilon", fields["epsilon"], at_least=0)
         delta = checks.real("delta", fields.get("delta", 0), at_least=0, at_most=1)
@@ -381,7 +487,47 @@ def _together(rhos: Sequence[float], times: int = 1) -> Plan:
     return zcdp(math.fsum(rhos) * times * (1.0 + 1e-15))
 
 
+def _selected(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
+    """The best of a random number of runs; the law of that number is part of the event."""
+    inner = _read(fields["event"], place)
+    mean = checks.real("mean", fields["mean"], at_least=1, at_most=LARGEST_MEAN)
+    shape = fields["shape"]
+    law: str | float = "poisson"
+    if shape != math.inf:
+        law = checks.real("shape", shape, at_least=0)
+        if law > LARGEST_ETA:
+            raise NotCovered(f"shape must be at most {LARGEST_ETA}, or infinite, got {shape!r}")
+    plan = inner.plan()
+    if plan is None or not inner.private or (mean == 1 and law != "poisson"):  # a single run
+        return inner
+    # A larger mean costs more: its gamma is smaller (docs/derivations/selection.md).
+    return replace(inner, plans=(select_best(plan, max(mean, SMALLEST_MEAN), law=law),))
+
+
 # Random subsets.
+
+
+def _capped(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
+    """Poisson batches of which at most so many records are kept, and Gaussian noise.
+
+    dataset_size counts the record that is left out, as it does here. A special record may take the
+    place of another one, so that it is charged as any record.
+    """
+    sizes = (fields["dataset_size"], fields["truncated_batch_size"])
+    most, cap = (
+        checks.integer(one, size, 0)
+        for one, size in zip(("dataset_size", "truncated_batch_size"), sizes, strict=True)
+    )
+    rate = checks.real(
+        "sampling_probability", fields["sampling_probability"], at_least=0, at_most=1
+    )
+    if not (most and cap and rate):  # nothing is ever drawn
+        return ReadEvent()
+    inner = _noise("GaussianDpEvent", fields, place)
+    if not inner.private:
+        return inner
+    scheme = truncated_poisson(most, rate, cap)
+    return ReadEvent((subsample(scheme, inner.some_plan()),), fixed_size=True)
 
 
 def _sampled(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
@@ -403,6 +549,12 @@ def _sampled(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
         scheme = poisson(1, fields["sampling_probability"])
     if "answer" in inner.kinds:
         raise NotCovered("randomized response must be on all records: an answer is of one record")
+    if "pair" in inner.kinds:
+        raise NotCovered(
+            "a mixture of Gaussians must be on all records: it says what one pair does"
+        )
+    if "stream" in inner.kinds:
+        raise NotCovered("tree aggregation must be on all records, each of which has its step")
     if not inner.private:
         return ReadEvent(private=False)
     plan = inner.plan()
@@ -410,12 +562,12 @@ def _sampled(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
         return ReadEvent()
     refused = list(inner.refused)
     if "number" in inner.kinds:
-        refused.append((Relation.REPLACE_ONE, _NUMBERS))
+        refused.append(Refusal(Relation.REPLACE_ONE, _NUMBERS))
     if "stated" in inner.kinds:
         refused.append(
-            (Relation.ADD_REMOVE, _STATED_IN_BATCH)
+            Refusal(Relation.ADD_REMOVE, _STATED_IN_BATCH, special=True)
             if fixed
-            else (Relation.REPLACE_ONE, _STATED_AT_RANDOM)
+            else Refusal(Relation.REPLACE_ONE, _STATED_AT_RANDOM)
         )
     return ReadEvent(
         (subsample(scheme, plan),), True, fixed or inner.fixed_size, tuple(refused), inner.kinds
@@ -429,6 +581,14 @@ _NUMBERS = (
 _STATED_IN_BATCH = (
     "a stated guarantee in batches of a fixed size must be accounted under replace-one: a record "
     "that is left out, or a special one, changes places with others there"
+)
+_PAIR = (
+    "a mixture of Gaussians must be accounted under add-remove: it says what the output is with a "
+    "record and without it"
+)
+_STREAM = (
+    "tree aggregation must be accounted where a record is replaced: without one, others would move "
+    "to other steps"
 )
 _STATED_AT_RANDOM = (
     "a stated guarantee under Poisson sampling must be accounted under add-remove: nothing is "
@@ -447,6 +607,10 @@ _READERS: dict[str, Callable[[str, dict[str, Any], _Place], ReadEvent]] = {
     "SampledWithoutReplacementDpEvent": _sampled,
     "RandomizedResponseDpEvent": _answer,
     "DiscreteLaplaceDpEvent": _discrete_laplace,
+    "SingleEpochTreeAggregationDpEvent": _tree,
+    "RepeatAndSelectDpEvent": _selected,
+    "MixtureOfGaussiansDpEvent": _mixture,
+    "TruncatedSubsampledGaussianDpEvent": _capped,
     "DiscreteGaussianDpEvent": _discrete_gaussian,
     "ZCDpEvent": _stated,
     "EpsilonDeltaDpEvent": _stated,
