@@ -29,6 +29,7 @@ from mustdp.errors import MissingExtra as MissingExtra
 from mustdp.estimation.codebook import Codebook as Codebook
 from mustdp.estimation.contrasts import Contrast as Contrast
 from mustdp.estimation.designs import Design as Design
+from mustdp.estimation.intervals import Test as Test
 from mustdp.estimation.planning import Expected as Expected
 from mustdp.estimation.planning import PlannedSurvey as PlannedSurvey
 from mustdp.estimation.result import BootstrapResult as BootstrapResult
@@ -43,6 +44,7 @@ from mustdp.estimation.statistics.distribution import QuantileRatio as QuantileR
 from mustdp.estimation.statistics.distribution import TrimmedMean as TrimmedMean
 from mustdp.estimation.statistics.distribution import WinsorisedMean as WinsorisedMean
 from mustdp.estimation.statistics.geometric import GeometricMean as GeometricMean
+from mustdp.estimation.statistics.linear_model import LinearModel as LinearModel
 from mustdp.estimation.statistics.moments import Correlation as Correlation
 from mustdp.estimation.statistics.moments import Covariance as Covariance
 from mustdp.estimation.statistics.moments import LinearRegression as LinearRegression

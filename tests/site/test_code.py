@@ -56,7 +56,7 @@ def test_resampling(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_releasing(capsys: pytest.CaptureFixture[str]) -> None:
     pandas = pytest.importorskip("pandas")
-    [code] = blocks("releasing.md")
+    code, model = blocks("releasing.md")
     rng = np.random.default_rng(0)
     people = {
         "sex": rng.choice(["Female", "Male"], 5000),
@@ -67,6 +67,8 @@ def test_releasing(capsys: pytest.CaptureFixture[str]) -> None:
     assert made["frame"].shape[0] == 12
     assert 0 <= made["difference"].p_value <= 1
     assert "65+" in capsys.readouterr().out
+    ran(model, "releasing.md", people=pandas.DataFrame(people))
+    assert "F(2, " in capsys.readouterr().out
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

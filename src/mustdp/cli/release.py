@@ -245,12 +245,15 @@ def _answer(result: ReleaseResult, seed: int | None, found: tuple[Contrast, ...]
             )
             for one in (*result.estimates, *found)
         ),
-        note="\n".join((*_tests(found), *_cost(result), *_flags(result))),
+        note="\n".join((*_tests(result, found), *_cost(result), *_flags(result))),
         remark=output.seed_in_words(seed),
     )
 
 
-def _tests(found: tuple[Contrast, ...]) -> Iterator[str]:
+def _tests(result: ReleaseResult, found: tuple[Contrast, ...]) -> Iterator[str]:
+    for estimate in result.estimates:
+        if estimate.test is not None:
+            yield f"test: {estimate.label}: {estimate.test}."
     for one in found:
         yield f"test: {one.label}: p = {readable(one.p_value, 'up', 2)}."
 

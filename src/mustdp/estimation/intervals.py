@@ -33,10 +33,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scipy.special import log_ndtr, stdtrit
 
 from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.formatting import readable
 
 #: A noisy variance or number of records is divided by if it is above so many standard errors.
 CLEARLY = 3.0
@@ -95,6 +97,58 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Test:
+    """A test that an estimate, or all that it stands for, is 0.
+
+    Attributes
+    ----------
+    kind : str
+        The law of the statistic under the hypothesis, "t" or "F".
+    statistic : float
+        Its value.
+    degrees_of_freedom : tuple of float
+        Those of the law.
+    p_value : float
+        The chance of a statistic as far out, under the hypothesis.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> md.types.Test("F", 3.2, (2, 97.0), 0.045).p_value
+    0.045
+    """
+
+    #: Not a test of this project, for collectors of them.
+    __test__ = False
+
+    kind: str
+    statistic: float
+    degrees_of_freedom: tuple[float, ...]
+    p_value: float
+
+    def __str__(self) -> str:
+        freedom = ", ".join(readable(one, "down", 4) for one in self.degrees_of_freedom)
+        p = readable(self.p_value, "up", 2)
+        return f"{self.kind}({freedom}) = {self.statistic:.3g}, p = {p}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON; endless degrees of freedom are None.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
+        freedom = [one if math.isfinite(one) else None for one in self.degrees_of_freedom]
+        return {
+            "kind": self.kind,
+            "statistic": self.statistic,
+            "degrees_of_freedom": freedom,
+            "p_value": self.p_value,
+        }
+
+
+@dataclass(frozen=True)
 class Interval:
     """A value with its standard error and its interval."""
 
@@ -106,6 +160,8 @@ class Interval:
     #: Those of the t quantile behind the interval.
     degrees_of_freedom: float = math.inf
     noise_dominated: bool = False
+    #: That the estimate is 0, for statistics that come with one.
+    test: Test | None = None
 
     @property
     def known(self) -> bool:

@@ -427,7 +427,7 @@ def _telling(count: StatisticRequest, found: Iterable[BoundedSum]) -> BoundedSum
     if count.sums is None:
         return None
     for part in found:
-        if isinstance(part, WeightSquares):
+        if not part.tells_records:
             continue
         same = not count.schema.dropped or part.columns == count.columns
         if part == count.sums or (same and part.covariance.own[0] <= _LONGEST_SUM):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, T
 
 from mustdp.calibration.budget import PrivacySpent
 from mustdp.estimation.designs import Design
-from mustdp.estimation.intervals import Interval
+from mustdp.estimation.intervals import Interval, Test
 from mustdp.estimation.tables import TOTAL
 from mustdp.extras import required
 from mustdp.numerics import checks
@@ -162,6 +162,8 @@ class ReleasedEstimate(Estimate):
         The end of the description that says which group or strata are meant; empty for none.
     groups : tuple of (str, str)
         The columns of groups with the group of each; empty for a total.
+    test : Test or None
+        That it is 0, for terms and R^2 of models; None for other statistics.
 
     Examples
     --------
@@ -179,6 +181,7 @@ class ReleasedEstimate(Estimate):
     cell: str | None = None
     where: str = ""
     groups: tuple[tuple[str, str], ...] = ()
+    test: Test | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON; what is not known is None.
@@ -193,6 +196,8 @@ class ReleasedEstimate(Estimate):
         names = {name: getattr(self, name) for name in ("statistic", "column", "group", "cell")}
         if len(self.groups) > 1:
             found["groups"] = dict(self.groups)
+        if self.test is not None:
+            found["test"] = self.test.as_dict()
         return {**names, **found, "flags": list(self.flags)}
 
 
@@ -226,6 +231,7 @@ def released_estimate(
         cell=cell,
         where=where,
         groups=groups,
+        test=interval.test,
     )
 
 
@@ -322,14 +328,24 @@ class EstimationResult(Generic[E]):
         str
             CSV with a header row.
         """
-        rows = [[*self._names, "estimate", "standard_error", "lower", "upper", "flags"]]
+        tests = self._p_values
+        head = ["p_value"] if tests else []
+        rows = [[*self._names, "estimate", "standard_error", "lower", "upper", *head, "flags"]]
         seeded = (SEEDED,) if self.privacy.seeded else ()
-        for one in self.estimates:
+        for k, one in enumerate(self.estimates):
             names = [getattr(one, name) or "" for name in self._names]
-            numbers = [one.value, one.standard_error, *one.interval]
+            numbers = [one.value, one.standard_error, *one.interval, *tests[k : k + 1]]
             shown = [repr(float(x)) if math.isfinite(x) else NOT_KNOWN for x in numbers]
             rows.append([*names, *shown, "; ".join((*seeded, *one.flags))])
         return csv_table(rows)
+
+    @property
+    def _p_values(self) -> list[float]:
+        """Those of all estimates, NaN for none; an empty list where no estimate has a test."""
+        tests = [getattr(one, "test", None) for one in self.estimates]
+        if not any(tests):
+            return []
+        return [math.nan if one is None else one.p_value for one in tests]
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The estimates as a data frame, one row for each; NaN for what is not known.
@@ -355,6 +371,7 @@ class EstimationResult(Generic[E]):
                 "standard_error": [one.standard_error for one in self.estimates],
                 "lower": [one.interval[0] for one in self.estimates],
                 "upper": [one.interval[1] for one in self.estimates],
+                **({"p_value": self._p_values} if self._p_values else {}),
                 "flags": ["; ".join((*seeded, *one.flags)) for one in self.estimates],
             },
             library,
@@ -369,16 +386,21 @@ class EstimationResult(Generic[E]):
             A ``tabular``.
         """
         level = percent_stated(self.level).removesuffix(" %")
+        tests = self._p_values
+        head = " & $p$" if tests else ""
         lines = [
-            r"\begin{tabular}{lrrr}",
-            rf"estimate of & value & standard error & {level}\,\% interval \\",
+            rf"\begin{{tabular}}{{lrrr{'r' if tests else ''}}}",
+            rf"estimate of & value & standard error & {level}\,\% interval{head} \\",
             r"\hline",
         ]
         if self.privacy.seeded:
-            lines.append(rf"\multicolumn{{4}}{{l}}{{{latex_text(SEEDED)}}} \\")
-        for one in self.estimates:
+            wide = 5 if tests else 4
+            lines.append(rf"\multicolumn{{{wide}}}{{l}}{{{latex_text(SEEDED)}}} \\")
+        for k, one in enumerate(self.estimates):
             value, error, low, high = _numbers(one, unknown="--")
-            lines.append(rf"{latex_text(one.label)} & {value} & {error} & [{low}, {high}] \\")
+            p = "".join(f" & {readable(p, 'up', 2)}" for p in tests[k : k + 1])
+            p = " & --" if tests and not math.isfinite(tests[k]) else p
+            lines.append(rf"{latex_text(one.label)} & {value} & {error} & [{low}, {high}]{p} \\")
         return "\n".join([*lines, r"\end{tabular}", ""])
 
 
@@ -532,8 +554,7 @@ class ReleasedFamily(NamedTuple):
     @property
     def column(self) -> str | None:
         """The column or columns, as estimates name them."""
-        names = (self.request.schema.columns[k].name for k in self.request.columns)
-        return ", ".join(names) or None
+        return self.request.column or None
 
 
 @dataclass(frozen=True, eq=False)

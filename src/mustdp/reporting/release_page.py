@@ -208,6 +208,12 @@ def _picture(result: ReleaseResult, name: str, bars: int, number: int) -> dict[s
     return in_both_themes(draw, f"p{number}")
 
 
+def _notes(one: Estimate) -> str:
+    """Flags, and the test that an estimate comes with."""
+    test = one.test if isinstance(one, ReleasedEstimate) else None
+    return "; ".join([*one.flags, *([str(test)] if test is not None else [])])
+
+
 def _table(rows: Sequence[Estimate]) -> PageTable:
     return PageTable(
         ["estimate of", "value", "standard error", "lower", "upper", "noise share", "note"],
@@ -216,7 +222,7 @@ def _table(rows: Sequence[Estimate]) -> PageTable:
                 one.label,
                 *estimate_in_words(one.value, one.standard_error, one.interval),
                 f"{100 * one.noise_share:.0f} %",
-                PageCell("; ".join(one.flags), "fair" if one.flags else ""),
+                PageCell(_notes(one), "fair" if one.flags else ""),
             )
             for one in rows
         ],

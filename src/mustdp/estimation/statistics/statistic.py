@@ -438,6 +438,11 @@ class StatisticRequest(ABC):
         """What it is called in results."""
 
     @property
+    def column(self) -> str:
+        """The column or columns, as estimates name them; empty for none."""
+        return ", ".join(self.schema.columns[k].name for k in self.columns)
+
+    @property
     @abstractmethod
     def sums(self) -> BoundedSum | None:
         """The sums that it is read off; equal ones are released once. None if it is public."""
@@ -564,7 +569,7 @@ class StatisticRequest(ABC):
         return released_estimate(
             interval,
             statistic=self.name,
-            column=", ".join(self.schema.columns[k].name for k in self.columns) or None,
+            column=self.column or None,
             group=group,
             cell=cell or None,
             description=self.describe(cell) + where,

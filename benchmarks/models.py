@@ -1,0 +1,100 @@
+"""Models by formula, modes and private ranges: do their intervals cover on real data?
+
+Samples of 4000 from the 48,842 records of UCI Adult, drawn with replacement, so that the files are
+the population.
+
+    python benchmarks/models.py ../shared/data/adult --data-sets 400
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import mustdp as md
+
+N, DELTA = 4000, 1e-5
+EPSILONS = (0.3, 1.0, 5.0)
+CATEGORIES = {"sex": ["Female", "Male"], "marital": ["never", "married", "other status"]}
+LOWER = {"age": 17, "education": 1, "hours": 0, "rich": 0}
+UPPER = {"age": 90, "education": 16, "hours": 100, "rich": 1}
+STATISTICS = (
+    "linear-model:hours ~ age + C(sex)",
+    "linear-model:hours ~ education*C(sex)",
+    "linear-model:hours ~ age + education + C(sex) + C(marital)",
+)
+
+
+def population(folder: Path) -> pd.DataFrame:
+    """All records of the published files."""
+    rows = []
+    for name in ("adult.data", "adult.test"):
+        for line in (folder / name).read_text().splitlines():
+            fields = [field.strip() for field in line.split(",")]
+            if len(fields) == 15:
+                numbers = [float(fields[k]) for k in (0, 4, 12)]
+                rows.append((*numbers, fields[9], fields[5], float(">50K" in fields[14])))
+    found = pd.DataFrame(rows, columns=["age", "education", "hours", "sex", "marital", "rich"])
+    married, never = (found["marital"].str.startswith(one) for one in ("Married", "Never"))
+    found["marital"] = np.where(married, "married", np.where(never, "never", "other status"))
+    return found
+
+
+def released(sample: pd.DataFrame, statistic: str, seed: int, **budget: Any) -> Any:
+    """One statistic of one sample."""
+    return md.private_release(
+        sample, statistic, columns=[*LOWER, *CATEGORIES], lower=LOWER, upper=UPPER,
+        categories=CATEGORIES, delta=DELTA, seed=seed, **budget,
+    )  # fmt: skip
+
+
+def measured(people: pd.DataFrame, statistic: str, epsilon: float, runs: int) -> dict[str, Any]:
+    """Coverage, median widths, and how often anything is known, by cell."""
+    truths = {
+        one.label: one.value
+        for one in released(people, statistic, 0, noise_multiplier=1e-4).estimates
+    }
+    noise = released(people, statistic, 0, epsilon=epsilon).privacy.noise_multiplier
+    rng = np.random.default_rng(int(100 * epsilon))
+    found: dict[str, list[Any]] = {label: [] for label in truths}
+    for run in range(runs):
+        sample = people.iloc[rng.choice(len(people), N)]
+        for one in released(sample, statistic, run, noise_multiplier=noise).estimates:
+            found[one.label].append(one)
+    return {
+        label: {
+            "coverage": float(np.mean(
+                [one.interval[0] <= truths[label] <= one.interval[1] for one in rows]
+            )),
+            "known": float(np.mean([one.known for one in rows])),
+            "median width": float(np.median([one.width for one in rows])),
+        }
+        for label, rows in found.items()
+    }  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--data-sets", type=int, default=400)
+    given = parser.parse_args(arguments)
+    people = population(given.folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for epsilon in EPSILONS:
+            for statistic in STATISTICS:
+                row = measured(people, statistic, epsilon, given.data_sets)
+                sys.stdout.write(json.dumps({"epsilon": epsilon, **row}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
