@@ -260,6 +260,8 @@ def _tests(result: ReleaseResult, found: tuple[Contrast, ...]) -> Iterator[str]:
 
 def _flags(result: ReleaseResult) -> Iterator[str]:
     for one in result.estimates:
+        if one.candidates:
+            yield f"note: {one.label}: the mode is one of {', '.join(one.candidates)}."
         yield from (f"note: {one.label}: {flag}." for flag in one.flags)
     said = dict.fromkeys(one.description.removesuffix(one.where) for one in result.estimates)
     yield f"estimated: {'; '.join(list(said)[:12])}{'; ...' if len(said) > 12 else ''}."

@@ -162,6 +162,8 @@ class Interval:
     noise_dominated: bool = False
     #: That the estimate is 0, for statistics that come with one.
     test: Test | None = None
+    #: The categories that a mode may be.
+    candidates: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:

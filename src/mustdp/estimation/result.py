@@ -164,6 +164,8 @@ class ReleasedEstimate(Estimate):
         The columns of groups with the group of each; empty for a total.
     test : Test or None
         That it is 0, for terms and R^2 of models; None for other statistics.
+    candidates : tuple of str
+        Of a mode, the categories that it may be at the level of the release.
 
     Examples
     --------
@@ -182,6 +184,7 @@ class ReleasedEstimate(Estimate):
     where: str = ""
     groups: tuple[tuple[str, str], ...] = ()
     test: Test | None = None
+    candidates: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON; what is not known is None.
@@ -198,6 +201,8 @@ class ReleasedEstimate(Estimate):
             found["groups"] = dict(self.groups)
         if self.test is not None:
             found["test"] = self.test.as_dict()
+        if self.candidates:
+            found["candidates"] = list(self.candidates)
         return {**names, **found, "flags": list(self.flags)}
 
 
@@ -232,6 +237,7 @@ def released_estimate(
         where=where,
         groups=groups,
         test=interval.test,
+        candidates=interval.candidates,
     )
 
 

@@ -209,9 +209,12 @@ def _picture(result: ReleaseResult, name: str, bars: int, number: int) -> dict[s
 
 
 def _notes(one: Estimate) -> str:
-    """Flags, and the test that an estimate comes with."""
-    test = one.test if isinstance(one, ReleasedEstimate) else None
-    return "; ".join([*one.flags, *([str(test)] if test is not None else [])])
+    """Flags, the test that an estimate comes with, and what a mode may be."""
+    found = list(one.flags)
+    if isinstance(one, ReleasedEstimate):
+        found += [str(one.test)] if one.test is not None else []
+        found += [f"may be {', '.join(one.candidates)}"] if one.candidates else []
+    return "; ".join(found)
 
 
 def _table(rows: Sequence[Estimate]) -> PageTable:

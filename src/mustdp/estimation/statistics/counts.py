@@ -671,7 +671,7 @@ def _with_noise(effect: Spread, sampling: float, noise: float) -> Spread:
 CELLS, MOST_CELLS = 20, 10_000
 
 
-def _cell_rule(column: Column, count: int) -> CellRule:
+def cell_rule(column: Column, count: int) -> CellRule:
     """The categories of a column, or so many cells of equal width."""
     if column.categories:
         return Listed(column.cells)
@@ -724,7 +724,7 @@ class Histogram(Statistic):
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """One column."""
-        rule = _cell_rule(schema.columns[columns[0]], self.count)
+        rule = cell_rule(schema.columns[columns[0]], self.count)
         return ReleasedTable(schema, columns, rule, "histogram")
 
 
@@ -750,7 +750,7 @@ class Contingency(Statistic):
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """All columns at once."""
-        rules = tuple(_cell_rule(schema.columns[k], CELLS) for k in columns)
+        rules = tuple(cell_rule(schema.columns[k], CELLS) for k in columns)
         return ReleasedTable(schema, columns, Crossed(rules), "contingency")
 
 
