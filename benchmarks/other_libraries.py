@@ -1,16 +1,17 @@
 """Numbers of records by sex and schooling from other libraries, at the same (epsilon, delta).
 
-Run in an environment that has one of them; this project is not needed there:
+Run in an environment that has one of them; ``mustdp`` itself makes the same tables, for comparison:
 
+    python benchmarks/other_libraries.py mustdp ../shared/data/adult --data-sets 100
     python -m venv sn && sn/bin/pip install smartnoise-sql
     sn/bin/python benchmarks/other_libraries.py smartnoise ../shared/data/adult --data-sets 50
     python -m venv tm && tm/bin/pip install tmlt.analytics  # and Java 17
     tm/bin/python benchmarks/other_libraries.py tumult ../shared/data/adult --data-sets 20
 
 Samples of 4000 of UCI Adult. Cells, sex and schooling are three queries with a third of epsilon and
-of delta each (zCDP in Tumult Analytics, where the whole budget is the largest rho that gives epsilon
-at delta). The neighbours of both libraries differ in one record more or less, which is the weaker
-guarantee; those of ``benchmarks/tables.py`` in one record replaced.
+of delta each (zCDP in Tumult Analytics, where the whole budget is the largest rho that gives
+epsilon at delta). The neighbours of both libraries differ in one record more or less, which is the
+weaker guarantee; those of ``benchmarks/tables.py`` differ in one record replaced.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -73,7 +75,8 @@ def smartnoise() -> Counter:
 
 def tumult() -> Counter:
     """Three queries of one session of Tumult Analytics, under zCDP."""
-    from pyspark.sql import SparkSession  # type: ignore[import-not-found]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its own processes need the library
+    from pyspark.sql import SparkSession
     from tmlt.analytics import (  # type: ignore[import-not-found]
         AddOneRow,
         KeySet,
@@ -104,6 +107,27 @@ def tumult() -> Counter:
     return counts
 
 
+def ours() -> Counter:
+    """One consistent release, neighbours as those of the others."""
+    import mustdp as md
+
+    def counts(sample: pd.DataFrame, epsilon: float) -> dict[str, dict[Any, float]]:
+        groups = {"sex": SEX, "education": [f"g{k}" for k in range(len(BREAKS))]}
+        result = md.private_release(
+            sample, "count", columns=[], by=["sex", "education"], groups=groups, complete=True,
+            total=True, consistent=True, relation="add_remove", epsilon=epsilon, delta=DELTA,
+        )  # fmt: skip
+        found: dict[str, dict[Any, float]] = {kind: {} for kind in KINDS}
+        for one in result.estimates:
+            columns = [column for column, _ in one.groups]
+            kind = next((kind for kind, by in KINDS.items() if by == columns), None)
+            if kind is not None:
+                found[kind][tuple(group for _, group in one.groups)] = one.value
+        return found
+
+    return counts
+
+
 def largest_rho(epsilon: float, delta: float) -> float:
     """The largest rho of which rho + 2 sqrt(rho log(1/delta)) is at most epsilon."""
     log = math.log(1.0 / delta)
@@ -113,12 +137,12 @@ def largest_rho(epsilon: float, delta: float) -> float:
 def main() -> None:
     """Print root mean squared errors of the numbers at hand."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("library", choices=("smartnoise", "tumult"))
+    parser.add_argument("library", choices=("smartnoise", "tumult", "mustdp"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data-sets", type=int, default=20)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    counts = {"smartnoise": smartnoise, "tumult": tumult}[given.library]()
+    counts = {"smartnoise": smartnoise, "tumult": tumult, "mustdp": ours}[given.library]()
     people, rng = population(given.folder), np.random.default_rng(0)
     for epsilon in EPSILONS:
         squares: dict[str, list[float]] = {kind: [] for kind in KINDS}

@@ -93,6 +93,9 @@ _statistics = Panel(
                              --upper are.
     --report-clipping SHARE  Say how many values were clipped, for this share of the budget, such as
                              0.05.
+    --find-range COLUMN      For heavy tails: find the range of a column between --lower and --upper
+                             first, on a logarithmic grid. May be repeated.
+    --range-share SHARE      The share of the budget that finding ranges gets (0.1).
     --simultaneous           Widen all intervals until they hold together (Bonferroni).
     --public-totals COLUMN=A:480,B:520
                              With --consistent: numbers of records by group that are public.
@@ -134,6 +137,8 @@ def release(
     report_clipping: Annotated[
         float | None, _statistics("--report-clipping", read_inner_rate)
     ] = None,
+    find_range: Annotated[list[str] | None, _statistics("--find-range")] = None,
+    range_share: Annotated[float, _statistics("--range-share", read_inner_rate)] = 0.1,
     public_totals: Annotated[list[Any] | None, _statistics("--public-totals", read_totals)] = None,
     whole_counts: Annotated[bool, _statistics("--whole-counts")] = False,
     difference: Annotated[list[Any] | None, _statistics("--difference", read_pair)] = None,
@@ -173,6 +178,8 @@ def release(
         "noise_multiplier": noise_multiplier,
         "simultaneous": simultaneous,
         "report_clipping": report_clipping,
+        "find_ranges": tuple(find_range or ()) or None,
+        "range_share": range_share,
         "public_totals": dict(public_totals or ()) or None,
         "whole_counts": whole_counts,
         "seed": seed,
@@ -245,7 +252,7 @@ def _answer(result: ReleaseResult, seed: int | None, found: tuple[Contrast, ...]
             )
             for one in (*result.estimates, *found)
         ),
-        note="\n".join((*_tests(result, found), *_cost(result), *_flags(result))),
+        note="\n".join((*_tests(result, found), *_cost(result), *_notes(result), *_flags(result))),
         remark=output.seed_in_words(seed),
     )
 
@@ -256,6 +263,10 @@ def _tests(result: ReleaseResult, found: tuple[Contrast, ...]) -> Iterator[str]:
             yield f"test: {estimate.label}: {estimate.test}."
     for one in found:
         yield f"test: {one.label}: p = {readable(one.p_value, 'up', 2)}."
+
+
+def _notes(result: ReleaseResult) -> Iterator[str]:
+    yield from (f"note: {one}." for one in result.notes)
 
 
 def _flags(result: ReleaseResult) -> Iterator[str]:

@@ -28,8 +28,17 @@ from mustdp.data.opening import Records, open_records
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.engines import EngineTable, engine_table
 from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece, PushedDown
+from mustdp.estimation.ranges import (
+    LEAST_SHARE,
+    MOST_SHARE,
+    RangeRequest,
+    check_columns,
+    plain_schema,
+    possible_ranges,
+    with_ranges,
+)
 from mustdp.estimation.result import ReleasedEstimate, ReleasedFamily, ReleaseResult
-from mustdp.estimation.schema import Limits, PublicSchema, read_schema, read_shares
+from mustdp.estimation.schema import Limits, PublicSchema, Range, read_schema, read_shares
 from mustdp.estimation.statistics.counts import Clipping
 from mustdp.estimation.statistics.moments import WeightSquares
 from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistics
@@ -539,6 +548,8 @@ def private_release(
     level: float = 0.95,
     simultaneous: bool = False,
     report_clipping: float | None = None,
+    find_ranges: str | Sequence[str] | None = None,
+    range_share: float = 0.1,
     ledger: LedgerOrPath = None,
     seed: Any = None,
     progress: Progress | None = None,
@@ -631,6 +642,12 @@ def private_release(
         Whether all intervals are widened until they hold together (Bonferroni).
     report_clipping : float, default=None
         A share of the budget, such as 0.05, that goes into saying how many values were clipped.
+    find_ranges : str or sequence of str, default=None
+        Columns with heavy tails: within ``lower`` and ``upper``, their ranges are found on a
+        logarithmic grid first. The result says which range was used, and how many values were
+        clipped (``report_clipping`` is 0.05 then, unless given).
+    range_share : float, default=0.1
+        The share of the budget that finding ranges gets, from 0.01 to 0.5.
     ledger : Ledger, str or path, default=None
         Charged once, before noise is drawn; what would pass its limit is refused before the data
         are read. A path is that of a ledger in a file, which must be there.
@@ -676,6 +693,10 @@ def private_release(
     level = checks.real("level", level, above=0, below=1)
     if report_clipping is not None:
         report_clipping = checks.real("report_clipping", report_clipping, above=0, below=1)
+    searched = (find_ranges,) if isinstance(find_ranges, str) else tuple(find_ranges or ())
+    range_share = checks.real("range_share", range_share, at_least=LEAST_SHARE, at_most=MOST_SHARE)
+    if searched and report_clipping is None:
+        report_clipping = 0.05
     if (weights is None) != (largest_weight is None):
         raise InvalidParameter("weights and largest_weight must be given together")
     if (cluster is None) != (largest_cluster is None):
@@ -718,6 +739,15 @@ def private_release(
         return found
 
     requests = bound(schema)
+    sought = check_columns(searched, schema) if searched else ()
+    if sought and (read_once(data) or engine_of(data) is not None):
+        raise InvalidParameter.refusing(
+            "find_ranges", "must be asked of data that can be read again, outside of an engine",
+            repr(searched[0]),
+        )  # fmt: skip
+    for k in sought:
+        for one in possible_ranges(schema.columns[k].numeric):
+            bound(with_ranges(schema, {k: one}))  # refused here, or on no range
     if (public_totals or whole_counts) and not schema.known_total:
         raise InvalidParameter.refusing(
             "public_totals" if public_totals else "whole_counts",
@@ -764,13 +794,41 @@ def private_release(
         charge_release(ledger, privacy.plan, f"release: {written}"[:200])
 
     families: list[ReleasedFamily] = []
+    source, noise = NoiseSource(key.seed), privacy.noise_multiplier
+    ranges: dict[int, Range] = {}
+    if sought:
+        # The noise of either step is rounded up by more than its root may be rounded down.
+        first, noise = (
+            noise / math.sqrt(share) * (1.0 + 2.0**-40)
+            for share in (range_share, 1.0 - range_share)
+        )
+        rest = noise
+
+        if isinstance(table, EngineTable):
+            raise InvalidParameter("find_ranges must not be asked of an engine")
+        in_one_slot = replace(table, schema=plain_schema(schema))
+        found = run_rounds(
+            plain_schema(schema),
+            lambda: counted(in_one_slot.pieces()),
+            lambda to: [RangeRequest(to, (k,), rest) for k in sought],
+            first,
+            charge=charge,
+            source=source,
+            level=level,
+        )
+        ends = {(one.column, one.cell): one.value for one in found}
+        for k in sought:
+            name = schema.columns[k].name
+            ranges[k] = Range(ends[name, "lower"], ends[name, "upper"])
+        schema = with_ranges(schema, ranges)
+        table = replace(table, schema=schema)
     estimates = run_rounds(
         schema,
         pieces,
         bound,
-        privacy.noise_multiplier,
-        charge=charge,
-        source=NoiseSource(key.seed),
+        noise,
+        charge=(lambda: None) if sought else charge,
+        source=source,
         level=level,
         simultaneous=simultaneous,
         clipping=report_clipping,
@@ -779,7 +837,19 @@ def private_release(
     )
     if whole_counts:
         estimates = with_whole_counts(estimates, families)
-    return ReleaseResult(estimates, privacy, level, families=tuple(families))
+    used_ranges = {schema.columns[k].name: (one.lower, one.upper) for k, one in ranges.items()}
+    return ReleaseResult(
+        estimates,
+        privacy,
+        level,
+        notes=tuple(
+            f"range of {name}: [{low:g}, {high:g}], found with {100 * range_share:g} % of the "
+            "budget; statistics are those of the clipped values"
+            for name, (low, high) in used_ranges.items()
+        ),
+        families=tuple(families),
+        ranges=used_ranges,
+    )
 
 
 def with_whole_counts(

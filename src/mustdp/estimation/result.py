@@ -582,6 +582,8 @@ class ReleaseResult(EstimationResult[ReleasedEstimate]):
         What a reader has to know about all of them.
     families : tuple
         What was released, and how estimates were read off it; contrasts are made from it.
+    ranges : mapping of str to (float, float)
+        The ranges that were found privately, by column; empty where none was asked for.
 
     Examples
     --------
@@ -598,7 +600,21 @@ class ReleaseResult(EstimationResult[ReleasedEstimate]):
     level: float
     notes: tuple[str, ...] = ()
     families: tuple[ReleasedFamily, ...] = field(default=(), repr=False)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     _names: ClassVar[tuple[str, ...]] = ("statistic", "column", "group", "cell")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
+        found = super().as_dict()
+        if self.ranges:
+            found["ranges"] = {name: list(ends) for name, ends in self.ranges.items()}
+        return found
 
     def by_statistic(self) -> dict[str, tuple[ReleasedEstimate, ...]]:
         """Estimates that belong together: of one statistic of the same columns, in their order.

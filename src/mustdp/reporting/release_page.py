@@ -77,7 +77,7 @@ def release_page(
         families=families,
         wide=_wide(result) if any(one.groups for one in result.estimates) else None,
         contrasts=_contrasts(contrasts) if contrasts else None,
-        footnotes=codebook.footnotes,
+        footnotes=(*result.notes, *codebook.footnotes),
         methods=codebook.methods or _methods(result),
     )
 
