@@ -229,7 +229,9 @@ def main() -> None:
         one = training(noise.noise_multiplier).plan()
         return md.sequence(everything.plan(), one) if by_features else one
 
-    found = md.calibration.calibrate_plan(whole, epsilon=asked.epsilon, delta=1e-5, relation=relation)
+    found = md.calibration.calibrate_plan(
+        whole, epsilon=asked.epsilon, delta=1e-5, relation=relation
+    )
     mechanism: Any = found.mechanism
     budget = training(mechanism.noise_multiplier)
     ledger = md.Ledger(relation)
