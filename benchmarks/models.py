@@ -1,4 +1,4 @@
-"""Models by formula, modes and private ranges: do their intervals cover on real data?
+"""Models by formula: do their intervals cover on real data?
 
 Samples of 4000 from the 48,842 records of UCI Adult, drawn with replacement, so that the files are
 the population.

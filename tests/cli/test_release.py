@@ -94,7 +94,7 @@ def test_a_ledger_is_charged_and_refuses(run: Run, people: Path, tmp_path: Path)
         ("--column age --lower 0 --upper 9 --epsilon 1", "--delta is missing"),
         ("--epsilon 1 --delta 1e-6", "--column must be given for mean"),
         (
-            "--column age --lower 0 --upper 9 --statistic mode --epsilon 1 --delta 1e-6",
+            "--column age --lower 0 --upper 9 --statistic midrange --epsilon 1 --delta 1e-6",
             "--statistic must be one of clipping,",
         ),
         (

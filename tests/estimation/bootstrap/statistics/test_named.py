@@ -52,7 +52,7 @@ def test_a_statistic_stays_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("mode", "statistic must be one of clipping, contingency, correlation"),
+        ("midrange", "statistic must be one of clipping, contingency, correlation"),
         ("", "statistic must be one of"),
         ("Mean", "statistic must be one of"),
         ("mean:3", "statistic must be one of"),
