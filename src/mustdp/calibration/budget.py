@@ -7,6 +7,9 @@ run and charged, and says what it costs.
 A budget is the noise of a number of steps, each on a fresh draw of one scheme or on the next batch
 of an epoch. The plan's scheme draws the batches, so what runs is what is charged.
 
+With banded noise, steps are correlated by a strategy of so many bands, and records take turns in as
+many groups: the group's scheme is drawn from and charged.
+
 The batches of an epoch depend on each other, so that no step of it has a price of its own. An epoch
 is charged as a whole when its first batch is drawn: a run that stops within it, for whatever
 reason, has released a part of what was charged. Only a budget that was made to end within an epoch
@@ -16,13 +19,14 @@ is charged for that part of its last one alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms, steps_of
+from mustdp.accounting.plan import Banded, InEpoch, Plan, Subsample, atoms, steps_of
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import DELTA_RANGE, LARGEST_NOISE, MOST_STEPS, warn_of_large_delta
@@ -32,7 +36,7 @@ from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import as_stated
 from mustdp.sampling.epochs import Epoch, Sampling
-from mustdp.sampling.schemes import Scheme
+from mustdp.sampling.schemes import Poisson, Scheme
 
 
 class PlannedRun(Protocol):
@@ -275,9 +279,15 @@ class _Run:
 
     scheme: Sampling
     steps: int
+    strategy: tuple[float, ...] = (1.0,)
 
     def plan(self, noise: Mechanism) -> Plan:
-        return steps_of(self.scheme, self.steps, noise)
+        bands = len(self.strategy)
+        if bands == 1:
+            return steps_of(self.scheme, self.steps, noise)
+        rounds = steps_of(scheme_of_a_group(self.scheme, bands), -(-self.steps // bands), noise)
+        norm = math.sqrt(sum(factor * factor for factor in self.strategy)) * (1.0 + 1e-12)
+        return Banded(rounds, bands, norm)
 
 
 @dataclass(frozen=True)
@@ -300,6 +310,8 @@ class Budget:
         Where the noise came from, in words.
     group : int
         That epsilon holds for people with up to this many records; 1 for single records.
+    strategy : tuple of float
+        The first column of the matrix that correlates the noise of steps; (1.0,) where none does.
 
     Examples
     --------
@@ -319,9 +331,18 @@ class Budget:
     relation: Relation
     source: str
     group: int = 1
+    strategy: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
         check_runs(self.scheme, self.relation)
+        object.__setattr__(self, "strategy", check_strategy(self.strategy))
+        if self.bands > 1:
+            scheme_of_a_group(self.scheme, self.bands)
+
+    @property
+    def bands(self) -> int:
+        """Over how many steps noise is correlated; 1 where every step has its own."""
+        return len(self.strategy)
 
     @property
     def fresh_draws(self) -> Scheme:
@@ -349,7 +370,8 @@ class Budget:
             Every epoch begun is part of it as a whole.
         """
         steps = self.steps if steps is None else self.begun(steps)
-        return _Run(self.scheme, steps).plan(gaussian(noise_multiplier=self.noise_multiplier))
+        run = _Run(self.scheme, steps, self.strategy)
+        return run.plan(gaussian(noise_multiplier=self.noise_multiplier))
 
     def begun(self, steps: int) -> int:
         """The steps that are charged once some are made: those of every epoch begun.
@@ -404,6 +426,7 @@ def calibrated_budget(
     epsilon: float | None = None,
     relation: str | None = None,
     group: int = 1,
+    bands: int | Sequence[float] = 1,
 ) -> Budget:
     """The budget of a run, with noise that is stated or calibrated before data are touched.
 
@@ -430,6 +453,12 @@ def calibrated_budget(
     group : int, default=1
         Epsilon holds for people with up to this many records, all of which may differ. A ledger is
         charged for the plan as it is.
+    bands : int or sequence of float, default=1
+        Over how many steps :class:`PrivateTrainer` correlates the noise (BandMF), so that the noise
+        of later steps takes back some of that of earlier ones: by the banded square root strategy,
+        or by the first column of a Toeplitz matrix, which begins with 1. Records are then split at
+        random into as many groups, which take turns; ``scheme`` is Poisson sampling, with the rate
+        of a step among all records.
 
     Returns
     -------
@@ -453,7 +482,9 @@ def calibrated_budget(
     True
     """
     check_runs(scheme, resolve_relation(scheme, relation))
-    run = _Run(scheme, _steps(scheme, steps, epochs))
+    run = _Run(scheme, _steps(scheme, steps, epochs), strategy_of(bands))
+    if len(run.strategy) > 1:
+        scheme_of_a_group(scheme, len(run.strategy))
     found = plan_with_noise(
         run,
         delta=delta,
@@ -463,8 +494,56 @@ def calibrated_budget(
         group=group,
     )
     return Budget(
-        scheme, found.noise_multiplier, run.steps, found.delta, found.relation, found.source, group
-    )
+        scheme, found.noise_multiplier, run.steps, found.delta, found.relation, found.source, group,
+        run.strategy,
+    )  # fmt: skip
+
+
+#: Factors of a strategy are multiples of this, so that sums of integers times them are exact.
+STRATEGY_UNIT = 2.0**-10
+_MOST_BANDS = 4096
+_LARGEST_FACTOR = 4.0
+
+
+def strategy_of(bands: int | Sequence[float]) -> tuple[float, ...]:
+    """The first column of a strategy: as given, or the banded square root of so many bands.
+
+    The banded square root (Kalinin & Lampert 2024, arXiv 2405.13763) has the first coefficients of
+    (1 - x)^(-1/2), the square root of the matrix that adds up.
+
+    >>> strategy_of(3)
+    (1.0, 0.5, 0.375)
+    """
+    if isinstance(bands, Sequence) and not isinstance(bands, str):
+        return check_strategy(bands)
+    factors = [1.0]
+    for k in range(1, checks.integer("bands", bands, 1, _MOST_BANDS)):
+        factors.append(factors[-1] * (2 * k - 1) / (2 * k))
+    return check_strategy(factors)
+
+
+def check_strategy(factors: Sequence[float]) -> tuple[float, ...]:
+    """Factors that begin with 1, rounded to multiples of :data:`STRATEGY_UNIT`."""
+    if not 1 <= len(factors) <= _MOST_BANDS:
+        raise InvalidParameter(
+            f"bands must be from 1 to {_MOST_BANDS} factors, got {len(factors)} of them"
+        )
+    limits = {"at_least": -_LARGEST_FACTOR, "at_most": _LARGEST_FACTOR}
+    found = [checks.real("bands", factor, **limits) for factor in factors]
+    if found[0] != 1.0:
+        raise InvalidParameter(f"bands must begin with the factor 1, got {found[0]!r}")
+    return tuple(round(factor / STRATEGY_UNIT) * STRATEGY_UNIT for factor in found)
+
+
+def scheme_of_a_group(scheme: Sampling, bands: int) -> Poisson:
+    """How a group is drawn from when it is its turn, so that a step has the scheme's rate."""
+    if type(scheme) is not Poisson:
+        raise NotCovered(f"bands above 1 are covered for Poisson sampling, got {scheme!r}")
+    if bands * scheme.rate > 1.0:
+        raise InvalidParameter.refusing(
+            "rate", f"must be at most 1/{bands}, since groups take turns", scheme.rate
+        )
+    return Poisson(max(1, scheme.n // bands), bands * scheme.rate)
 
 
 def check_runs(scheme: Sampling, relation: Relation) -> None:

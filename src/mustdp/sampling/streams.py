@@ -19,12 +19,12 @@ from mustdp.errors import InvalidParameter
 from mustdp.files.reading import digest
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics import checks
-from mustdp.randomness.keys import BATCHES, EPOCHS, BatchKey, Substreams, batch_key
-from mustdp.sampling.batch import Batch
+from mustdp.randomness.keys import BATCHES, EPOCHS, GROUPS, BatchKey, Substreams, batch_key
+from mustdp.sampling.batch import Batch, drawn
 from mustdp.sampling.catalogue import EPOCH_NAMES
 from mustdp.sampling.draws import BinRange, draw_shuffled, portion_of
 from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, epoch_from_description
-from mustdp.sampling.schemes import Scheme, scheme_from_description
+from mustdp.sampling.schemes import Poisson, Scheme, scheme_from_description
 
 _FORMAT = "mustdp batch stream"
 _VERSION = 1
@@ -317,3 +317,27 @@ def _described(description: object) -> Sampling:
 
 def _checksum(body: dict[str, Any]) -> str:
     return digest(body, "state")[:16]
+
+
+class BatchesInTurn:
+    """Batches of groups that take turns: batch t is drawn from group t modulo their number alone.
+
+    Every record is in one group for good, picked at random and independently of all others, so that
+    a record more, less or replaced leaves the groups of others as they are. ``scheme`` draws from
+    any one group.
+    """
+
+    def __init__(self, scheme: Poisson, groups: int, key: BatchKey, stop: int) -> None:
+        self._batches, self._groups = BatchStream(scheme, key, stop=stop), groups
+        self._group_of = Substreams(key, GROUPS).at(0).integers(groups, size=scheme.n)
+
+    @property
+    def key(self) -> BatchKey:
+        """What decides the batches: as secret as they are."""
+        return self._batches.key
+
+    def batch(self, number: int) -> Batch:
+        """Batch ``number``: what is drawn from all records, of which those of the group stay."""
+        found = self._batches.batch(number)
+        stay = self._group_of[found.indices] == number % self._groups
+        return drawn(found.indices[stay], found.counts[stay])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.calibration.budget import Budget, calibrated_budget
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.mechanisms.relation import Relation, drawn_from, most_copies, resolve_relation
 from mustdp.noise.exact import LatticeNoise, lattice_for, release
 from mustdp.numerics import checks
@@ -616,6 +616,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_draws(self.budget.scheme)
+        if self.budget.bands > 1:
+            raise NotCovered("banded noise is for PrivateTrainer alone: bands must be 1 here")
 
     @property
     def deviation(self) -> float:

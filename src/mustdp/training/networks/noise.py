@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mustdp.calibration.budget import STRATEGY_UNIT
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.noise import fused
 from mustdp.noise.exact import (
@@ -415,6 +416,61 @@ def as_gradients(
     for parameter, piece in zip(parameters, pieces, strict=True):
         parameter.grad = piece.view_as(parameter).to(parameter.dtype)
     return further
+
+
+class Bands:
+    """Correlates the noise of steps by a banded Toeplitz strategy C, on integers.
+
+    Row t of C times the sums, plus noise of its own, is what is released of step t: integers times
+    integer factors, without any rounding. Solving for the sums is post-processing, and leaves the
+    gradients with correlated noise. Sums before their noise stay in memory for as many steps as
+    there are bands; they are never written.
+    """
+
+    def __init__(self, strategy: Sequence[float]) -> None:
+        self._factors = [round(factor / STRATEGY_UNIT) for factor in strategy]
+        self._sums: dict[int, Tensor] = {}
+        self._estimates: dict[int, Tensor] = {}
+
+    def check(self, largest: float) -> None:
+        """Refuse sums of up to ``largest`` in size, noise included, that may not fit integers."""
+        if not largest * sum(map(abs, self._factors)) < 2.0**62:
+            raise InvalidParameter(
+                "batches are too large for banded noise of this scale: its sums do not fit into "
+                "integers of 64 bits; smaller batches or more noise help"
+            )
+
+    def row(self, step: int, sums: Tensor) -> Tensor:
+        """Row ``step`` of the strategy times the sums, in units of ``STRATEGY_UNIT`` each."""
+        self._sums[step] = sums
+        self._forget(self._sums, step)
+        found = sums * self._factors[0]
+        for back, factor in self._earlier(step):
+            found += self._sums[step - back] * factor
+        return found
+
+    def estimate(self, step: int, released: Tensor) -> Tensor:
+        """The sum of this step, with correlated noise, from what was released of it and before."""
+        found = released.double()
+        if any(step - back not in self._estimates for back, _ in self._earlier(step)):
+            raise InvalidParameter(
+                "a run with banded noise cannot go on after a step that was broken off while it "
+                "was released"
+            )
+        for back, factor in self._earlier(step):
+            found -= self._estimates[step - back] * factor
+        found /= self._factors[0]
+        self._estimates[step] = found
+        self._forget(self._estimates, step)
+        return found.clone()
+
+    def _earlier(self, step: int) -> list[tuple[int, int]]:
+        return [*enumerate(self._factors)][1 : step + 1]
+
+    def _forget(self, kept: dict[int, Tensor], step: int) -> None:
+        # One more than is needed: a step that broke off is made again.
+        for old in [number for number in kept if number < step - len(self._factors)]:
+            del kept[old]
 
 
 def refuse_not_finite(records: int, step: int) -> None:

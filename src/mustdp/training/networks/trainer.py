@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from mustdp.calibration.budget import Budget
+from mustdp.calibration.budget import STRATEGY_UNIT, Budget, scheme_of_a_group
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath
@@ -24,7 +24,7 @@ from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, Substreams, release_key
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.streams import BatchStream
+from mustdp.sampling.streams import BatchesInTurn, BatchStream
 from mustdp.training.networks.bookkeeping import MaskContext, trainable
 from mustdp.training.networks.checkpoint import (
     RunCharge,
@@ -56,6 +56,7 @@ from mustdp.training.networks.events import (
 )
 from mustdp.training.networks.loaders import Rows, TrainingRecords, check_budget
 from mustdp.training.networks.noise import (
+    Bands,
     StepNoise,
     as_gradients,
     on_lattice,
@@ -421,6 +422,12 @@ class PrivateTrainer(NotCopied):
             self._size = checks.real(
                 "expected size of the scheme", budget.scheme.expected_size, above=0
             )
+            self._bands = None if budget.bands == 1 else Bands(budget.strategy)
+            if self._bands is not None and checkpoint is not None:
+                raise NotCovered(
+                    "checkpoint must be left out with banded noise: it would have to hold sums "
+                    "without their noise"
+                )
             self._every = 1 if checkpoint is None else checkpoint.every
             self._extra = None if checkpoint is None else checkpoint.extra
             self._callbacks, self._show, self._losses = tuple(callbacks), progress, losses
@@ -494,8 +501,14 @@ class PrivateTrainer(NotCopied):
         with self._ranks.together():
             self._pieces = Pieces(self._drawn, self._device, self._clipper, rows)
             workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
-            self._bound = bound_for(self._max_grad_norm, self._deviation, workload)
-            self._noise = StepNoise(key, self._deviation / self._bound.step)
+            # Banded noise has a finer lattice than the sums, which factors multiply.
+            unit = 1.0 if self._bands is None else STRATEGY_UNIT
+            self._bound = bound_for(self._max_grad_norm, self._deviation / unit, workload)
+            self._noise = StepNoise(key, self._deviation / (self._bound.step * unit))
+            if self._bands is not None:
+                self._bands.check(
+                    2.0 * workload.copies * max_grad_norm / self._bound.step + 2.0**40
+                )
         self._ranks.same({"lattice": repr(self._bound)})
         state = self._ranks.agree(state)
         with self._ranks.together():
@@ -669,7 +682,8 @@ class PrivateTrainer(NotCopied):
             found = self._clipped(number, self._ranks.part(batch))
         rule, parameters, step = self._clipper.rule, self._clipper.parameters, self._bound.step
         count = self._bound.workload.parameters
-        if self._ranks.size == 1 and self._noise.fuses(count, parameters):
+        alone = self._ranks.size == 1 and self._bands is None
+        if alone and self._noise.fuses(count, parameters):
             refuse_not_finite(int(found.not_finite), number + 1)
             self._steps = number + 1  # charged from here on
             numbers = self._noise.release(
@@ -678,12 +692,16 @@ class PrivateTrainer(NotCopied):
         else:
             with self._ranks.together():
                 sums = on_lattice(found.gradients, step)
+                if self._bands is not None:
+                    sums = self._bands.row(number, sums)
                 if self._ranks.first:
                     self._noise.add(number, sums)
             sums, bad = self._ranks.add_up([sums, found.not_finite])
             with self._ranks.together():
                 refuse_not_finite(int(bad), number + 1)
                 self._steps = number + 1  # charged from here on
+                if self._bands is not None:
+                    sums = self._bands.estimate(number, sums)
                 numbers = as_gradients(sums, step, self._size, parameters, rule.scale)
         with self._ranks.together():
             rule.update(numbers, self._bound.inner)
@@ -774,5 +792,11 @@ class PrivateTrainer(NotCopied):
         self._draw_by(batches.key)
 
     def _draw_by(self, key: BatchKey) -> None:
-        self._batches = BatchStream(self._scheme, key, stop=self.budget.steps)
+        self._batches: BatchStream | BatchesInTurn
+        bands, stop = self.budget.bands, self.budget.steps
+        if bands == 1:
+            self._batches = BatchStream(self._scheme, key, stop=stop)
+        else:
+            group = scheme_of_a_group(self._scheme, bands).resized(self._scheme.n)
+            self._batches = BatchesInTurn(group, bands, key, stop)
         self._masks = Masks(key, self._device, self._ranks.rank)
