@@ -89,7 +89,7 @@ def test_rows_are_exact_and_estimates_undo_them() -> None:
 def test_what_is_released_has_independent_noise_of_the_charged_deviation() -> None:
     """The attack: from gradients, that are seen, back to rows, and the sums taken away."""
     steps, z, clip = 120, 1.5, 0.7
-    seen: list[torch.Tensor] = []
+    seen: list[Any] = []
     network = torch.nn.Linear(6, 3)
     found = budget(steps, rate=1e-12, z=z)  # no record is ever drawn: noise alone
     run = runs.trainer(
