@@ -147,7 +147,7 @@ class SearchedAccount:
         self.group = group
         self.steps = sum(atoms(plan).values())
         plan = with_joined_guarantees(plan)
-        self._work = Computation(plan, self.relation, method, group)
+        self._work = Computation(plan, self.relation, method, group, accurate=self._strict)
         self.composition, self._chosen, self.dimension = ONE_PAIR, composition, dimension
         self._family = FamilyComposition(plan, self._work, composition, dimension, group)
         self._lock = RLock()

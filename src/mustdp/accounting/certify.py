@@ -30,11 +30,12 @@ from mustdp.accounting.pld.readoff import (
 from mustdp.errors import Contradiction, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
+from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
-from mustdp.sampling.schemes import Multistage, Poisson
+from mustdp.sampling.schemes import Multistage, Poisson, Scheme
 
 # Pure privacy: the largest loss there is, where a mechanism bounds it, as Laplace noise does.
 #
@@ -393,6 +394,73 @@ def _mixture(
 # What is worked out between a plan and its bounds: each thing once, kept for the next question.
 
 
+#: From so many on, steps of one scheme whose noise differs are joined where it hardly does.
+_MANY_KINDS = 512
+#: How much the noise of joined steps differs at most, relatively, unless there are still many.
+_ALIKE = 2e-3
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Steps that are accounted for alike: all as ``atom`` above, as ``most_noise`` below.
+
+    Less noise never costs less, since the rest of the noise may be added afterwards, and so for
+    every pair of neighbours: the atom with the least noise bounds all from above, and what
+    neighbours attain with the most noise they attain with less.
+    """
+
+    atom: Atom
+    count: int
+    #: The atom with the most noise, where they differ.
+    most_noise: Atom | None = None
+
+    def pairs(self, relation: Relation, method: str, group: int) -> AtomPairs:
+        """The dominating pair of the one, what is attained with the other."""
+        found = atom_pairs(self.atom, relation, method, group)
+        if self.most_noise is None:
+            return found
+        return _both_sides(found, atom_pairs(self.most_noise, relation, method, group))
+
+
+def _both_sides(above: AtomPairs, below: AtomPairs) -> AtomPairs:
+    at = above.at
+    finer = None if at is None else lambda fine: _both_sides(at(fine), below)
+    return replace(above, shift=None, families=below.families, exact=False, at=finer)
+
+
+def joined_kinds(counted: Mapping[Atom, int]) -> list[Kind]:
+    """The atoms with their counts; very many with Gaussian noise on one scheme are joined."""
+    kinds: list[Kind] = []
+    by_scheme: dict[Scheme, list[tuple[float, Subsample, int]]] = {}
+    for atom, count in counted.items():
+        noise = atom.inner if isinstance(atom, Subsample) else None
+        if (
+            isinstance(atom, Subsample)
+            and isinstance(noise, AdditiveNoise)
+            and has_proof(noise, Proof.GAUSSIAN)
+            and noise.noise_multiplier is not None
+        ):
+            by_scheme.setdefault(atom.scheme, []).append((noise.noise_multiplier, atom, count))
+        else:
+            kinds.append(Kind(atom, count))
+    for steps in by_scheme.values():
+        if len(steps) < _MANY_KINDS:
+            kinds += [Kind(atom, count) for _, atom, count in steps]
+            continue
+        steps.sort(key=lambda step: step[0])
+        spread = math.log(steps[-1][0] / steps[0][0])
+        width = max(_ALIKE, spread / _MANY_KINDS)
+        group: list[tuple[float, Subsample, int]] = []
+        for step in [*steps, None]:
+            if group and (step is None or math.log(step[0] / group[0][0]) > width):
+                most = None if len(group) == 1 else group[-1][1]
+                kinds.append(Kind(group[0][1], sum(count for *_, count in group), most))
+                group = []
+            if step is not None:
+                group.append(step)
+    return kinds
+
+
 class Computation:
     """A plan under one relation: its atoms, their pairs, and both sides on every grid so far.
 
@@ -400,14 +468,17 @@ class Computation:
     beside this and makes the bounds tighter afterwards (``families/composition.py``).
     """
 
-    def __init__(self, plan: Plan, relation: Relation, method: str, group: int = 1) -> None:
+    def __init__(
+        self, plan: Plan, relation: Relation, method: str, group: int = 1, *, accurate: bool = False
+    ) -> None:
         self.relation = relation
         counted = atoms(plan)
-        self.counts: tuple[int, ...] = tuple(counted.values())
+        kinds = [Kind(*one) for one in counted.items()] if accurate else joined_kinds(counted)
+        self.counts: tuple[int, ...] = tuple(kind.count for kind in kinds)
         self.pairs: tuple[AtomPairs, ...] = tuple(
-            atom_pairs(atom, relation, method, group) for atom in counted
+            kind.pairs(relation, method, group) for kind in kinds
         )
-        self._description = counted, group, method
+        self._kinds, self._description = kinds, (counted, group, method)
         self._grids: dict[float, Grid] = {}
         self._uppers: dict[Grid, UpperSide] = {}
         self._lowers: dict[tuple[Grid, bool], LowerCurve] = {}
@@ -463,9 +534,10 @@ class Computation:
     @cached_property
     def moments(self) -> tuple[Moments, ...]:
         """Crude bounds of the Renyi moments of every atom, nothing left out."""
-        counted, group, _ = self._description
+        group = self._description[1]
         return tuple(
-            partial(log_moments, atom, relation=self.relation, group=group) for atom in counted
+            partial(log_moments, kind.atom, relation=self.relation, group=group)
+            for kind in self._kinds
         )
 
     @cached_property
