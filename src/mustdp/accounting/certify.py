@@ -430,6 +430,8 @@ def _both_sides(above: AtomPairs, below: AtomPairs) -> AtomPairs:
 
 def joined_kinds(counted: Mapping[Atom, int]) -> list[Kind]:
     """The atoms with their counts; very many with Gaussian noise on one scheme are joined."""
+    if len(counted) < _MANY_KINDS:  # in their order, which families of pairs go by
+        return [Kind(*one) for one in counted.items()]
     kinds: list[Kind] = []
     by_scheme: dict[Scheme, list[tuple[float, Subsample, int]]] = {}
     for atom, count in counted.items():
