@@ -1,8 +1,12 @@
 # Sourced by ./demo, ./test and ./docs-site from the root of the repository.
 # shellcheck shell=bash
 
+case ${OSTYPE-} in
+    msys* | cygwin*) programs=Scripts ;;
+    *) programs=bin ;;
+esac
 venv=.venv
-python=$venv/bin/python
+python=$venv/$programs/python
 # Hundreds of processes are started: none of them is to compile the package again.
 unset PYTHONDONTWRITEBYTECODE
 
@@ -14,7 +18,7 @@ environment() {
     local extra=$1 lane=${2-} known
     if [ -n "$lane" ]; then
         venv=.venv-$lane
-        python=$venv/bin/python
+        python=$venv/$programs/python
     fi
     if ! "$python" -m pip --version >/dev/null 2>&1; then
         local base=${PYTHON:-python3}

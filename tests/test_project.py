@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -57,7 +56,9 @@ def test_plots_load_without_matplotlib(path: Path) -> None:
     assert "matplotlib" not in imported_at_load(path)
 
 
-@pytest.mark.parametrize("script", ["demo", "docs-site", "test", ".ci/run", ".ci/lock"])
+@pytest.mark.parametrize(
+    "script", ["demo", "docs-site", "test", ".ci/run", ".ci/lock", ".ci/actionlint"]
+)
 def test_scripts_can_be_run(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
     assert "set -euo pipefail" in (ROOT / script).read_text(encoding="utf-8")
@@ -175,19 +176,34 @@ def test_lanes_of_the_workflow_are_lanes_of_the_script() -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_are_what_github_takes(path: Path) -> None:
-    """By actionlint and by the schema, each where it is installed."""
-    lint = shutil.which("actionlint")
-    checker = find_spec("check_jsonschema")
-    if lint is None and checker is None:
-        pytest.skip("neither actionlint nor check-jsonschema is installed")
-    if lint is not None:
-        subprocess.run([lint, str(path)], check=True)
-    if checker is not None:
-        schema = ["--builtin-schema", "vendor.github-workflows"]
-        command = [sys.executable, "-m", "check_jsonschema", *schema, str(path)]
-        done = subprocess.run(command, capture_output=True, encoding="utf-8")
-        assert done.returncode == 0, done.stdout
+def test_workflows_follow_the_schema(path: Path) -> None:
+    if find_spec("check_jsonschema") is None:
+        pytest.skip("check-jsonschema is not installed")
+    schema = ["--builtin-schema", "vendor.github-workflows"]
+    command = [sys.executable, "-m", "check_jsonschema", *schema, str(path)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stdout
+
+
+def test_actionlint_finds_nothing_in_workflows(tmp_path: Path) -> None:
+    """And finds what is wrong: a matrix without that name, a machine that does not exist."""
+
+    def lint(*paths: Path) -> subprocess.CompletedProcess[str]:
+        command = [str(ROOT / ".ci" / "actionlint"), *map(str, paths)]
+        return subprocess.run(command, capture_output=True, encoding="utf-8")
+
+    done = lint(*WORKFLOWS)
+    if done.returncode == 77:
+        pytest.skip(done.stderr.strip())
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    planted = tmp_path / ".github" / "workflows" / "test.yml"
+    planted.parent.mkdir(parents=True)
+    right = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
+    for good, bad in (("matrix.lane }}", "matrix.lan }}"), ("ubuntu-latest", "ubuntu-last")):
+        planted.write_text(right.replace(good, bad), encoding="utf-8")
+        done = lint(planted)
+        assert done.returncode == 1, done.stderr
+        assert bad.removesuffix(" }}").removeprefix("matrix.") in done.stdout
 
 
 def public_names() -> list[tuple[Path, str]]:
