@@ -4,9 +4,10 @@
     python benchmarks/structure.py --json    one JSON object
     python benchmarks/structure.py --files   with the files behind each answer
 
-A file counts for an answer if the body of one of its functions runs while the answer is computed. What runs only
-because a module is imported (class bodies, decorators, registration) does not count. Every answer is computed in a process
-of its own, so that no cache of another answer hides a file.
+A file counts for an answer if the body of one of its functions runs while the answer is
+computed. What runs only because a module is imported (class bodies, decorators, registration)
+does not count. Every answer is computed in a process of its own, so that no cache of another
+answer hides a file.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def files_that_run(answer: Callable[[], object]) -> list[str]:
         answer()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return sorted(seen)
 
 
