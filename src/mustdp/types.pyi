@@ -29,6 +29,7 @@ from mustdp.errors import MissingExtra as MissingExtra
 from mustdp.estimation.codebook import Codebook as Codebook
 from mustdp.estimation.contrasts import Contrast as Contrast
 from mustdp.estimation.designs import Design as Design
+from mustdp.estimation.designs import NestedDesign as NestedDesign
 from mustdp.estimation.intervals import Test as Test
 from mustdp.estimation.planning import Expected as Expected
 from mustdp.estimation.planning import PlannedSurvey as PlannedSurvey
@@ -72,7 +73,6 @@ from mustdp.sampling.epochs import RandomAllocation as RandomAllocation
 from mustdp.sampling.epochs import Shuffle as Shuffle
 from mustdp.sampling.law import MultiplicityLaw as MultiplicityLaw
 from mustdp.sampling.law import Stage as Stage
-from mustdp.sampling.nested import NestedDesign as NestedDesign
 from mustdp.sampling.schemes import Multistage as Multistage
 from mustdp.sampling.schemes import Poisson as Poisson
 from mustdp.sampling.schemes import Scheme as Scheme

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.estimation import replicates as portions
+from mustdp.estimation import bootstrap as portions
 from tests.cli.running import Run, runner
 
 STATED = 1000

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import mustdp as md
-from mustdp.estimation.replicates import run_locally
+from mustdp.estimation.bootstrap import run_locally
 from mustdp.execution.cluster import Concealed
 from mustdp.noise.exact import GAUSSIAN, exact_noise, release
 from mustdp.randomness.keys import KEY_BYTES, NoiseSource, aes_counter
@@ -43,7 +43,7 @@ class Overheard:
                 pickle.dumps(source)
             return found
 
-        monkeypatch.setattr("mustdp.estimation.replicates.run_locally", running)
+        monkeypatch.setattr("mustdp.estimation.bootstrap.run_locally", running)
         monkeypatch.setattr("mustdp.estimation.queries.release", releasing)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

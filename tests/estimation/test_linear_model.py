@@ -12,8 +12,7 @@ import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.queries import JointSums, Piece
 from mustdp.estimation.schema import Column, PublicSchema, Range
-from mustdp.estimation.statistics.formulas import DesignMatrix, Formula
-from mustdp.estimation.statistics.linear_model import LinearModelRequest
+from mustdp.estimation.statistics.linear_model import DesignMatrix, Formula, LinearModelRequest
 from mustdp.estimation.statistics.statistic import read_statistic
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray

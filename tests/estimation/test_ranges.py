@@ -11,7 +11,7 @@ import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.estimation import release
 from mustdp.estimation.queries import JointSums
-from mustdp.estimation.ranges import RangeRequest, grid_of
+from mustdp.estimation.release import RangeRequest, grid_of
 from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.mechanisms.relation import Relation
 from tests.estimation.release.swapping import allowed, movements

@@ -21,7 +21,7 @@ import pytest
 
 import mustdp as md
 from mustdp.data.opening import open_source
-from mustdp.estimation.replicates import run_replicates
+from mustdp.estimation.bootstrap import run_replicates
 from mustdp.execution.cluster import connected
 from tests.estimation.bootstrap.execution.examples import Moments, expected
 from tests.faults.killing import PATIENCE, ROOT, environment

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.estimation.designs import Level
 from mustdp.randomness.keys import (
     BATCHES,
     NESTED,
@@ -20,7 +21,6 @@ from mustdp.randomness.keys import (
     batch_key,
     generator,
 )
-from mustdp.sampling.nested import Level
 
 SECRET = BatchKey("0123456789abcdef" * 4)
 KEYS = [SECRET, batch_key(5)]

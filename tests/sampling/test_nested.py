@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
-from mustdp.sampling.nested import Level, NestedDesign
+from mustdp.estimation.designs import Level, NestedDesign
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value
 from tests.sampling.exact_laws import Counts, joint_law
 

@@ -232,7 +232,7 @@ def noise_generator(key: BatchKey | int) -> np.random.Generator:
 BATCHES = 0x6D757374  # the streams of sampling/streams.py
 EPOCHS = 0x65706F63  # the epochs of sampling/streams.py
 GROUPS = 0x67727073  # the groups that take turns, of sampling/streams.py
-NESTED = 0x6E657374  # the trees of sampling/nested.py
+NESTED = 0x6E657374  # the trees of estimation/designs.py
 
 
 class Substreams:

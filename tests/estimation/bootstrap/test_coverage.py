@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.estimation.bootstrap import Inference, infer, spread_of
+from mustdp.estimation.bootstrap import Inference, in_halves, infer, spread_of
 from mustdp.estimation.designs import Design, bag_of_little_bootstraps
-from mustdp.estimation.replicates import in_halves
 from mustdp.estimation.schema import SubsetSchema
 from mustdp.estimation.statistics.counts import Proportion
 from mustdp.estimation.statistics.moments import Correlation, Mean, StandardDeviation, Variance

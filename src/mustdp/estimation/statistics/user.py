@@ -17,7 +17,7 @@ m). Where the two differ in more than a bias from subset to subset (a maximum, s
 does not behave like an average at all, and a caution says so.
 
 **Reach.** Halves are cut at random, each cut with the same chance whatever the entries are
-(``replicates.py``). Fix the cut by positions: swapping one entry moves F_m by at most
+(``bootstrap.py``). Fix the cut by positions: swapping one entry moves F_m by at most
 Delta(m) and one of the halves, so that F_h moves by at most Delta(h)/2. The reaches are half of
 that, with shares (``queries.py``) that make the noise of the estimate smallest. This holds for
 every cut, and the cuts of both multisets have the same law, so it holds for the mixture over them.

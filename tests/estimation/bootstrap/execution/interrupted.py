@@ -9,8 +9,8 @@ import numpy as np
 
 import mustdp as md
 from mustdp.data.opening import open_source
+from mustdp.estimation.bootstrap import run_replicates
 from mustdp.estimation.designs import Design
-from mustdp.estimation.replicates import run_replicates
 from tests.estimation.bootstrap.execution.examples import Halting
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import mustdp as md
 from mustdp.data.dask import joined, measured, picked
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
+from mustdp.estimation.bootstrap import Job, Portion, SharedSource, as_table
 from mustdp.estimation.designs import Design
-from mustdp.estimation.replicates import Job, Portion, SharedSource, as_table
 from mustdp.execution.cluster import Concealed
 from mustdp.randomness.keys import batch_key
 from tests.estimation.bootstrap.execution.examples import Moments

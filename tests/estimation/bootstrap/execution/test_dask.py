@@ -20,10 +20,10 @@ from mustdp.data.dask import DaskSource, open_partitioned
 from mustdp.data.frames import Source
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
-from mustdp.estimation import replicates as cluster_module
+from mustdp.estimation import bootstrap as cluster_module
+from mustdp.estimation.bootstrap import run_replicates
 from mustdp.estimation.designs import Design, bag_of_little_bootstraps
 from mustdp.estimation.queries import Query
-from mustdp.estimation.replicates import run_replicates
 from mustdp.numerics.arrays import FloatArray
 from tests.estimation.bootstrap.execution.examples import (
     Deadly,

@@ -17,11 +17,11 @@ import pytest
 import mustdp as md
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
-from mustdp.estimation import replicates as local
-from mustdp.estimation import replicates as table
+from mustdp.estimation import bootstrap as local
+from mustdp.estimation import bootstrap as table
+from mustdp.estimation.bootstrap import check_execution, run_replicates
 from mustdp.estimation.designs import Design, bag_of_little_bootstraps
 from mustdp.estimation.queries import Query
-from mustdp.estimation.replicates import check_execution, run_replicates
 from mustdp.execution import processes as threads
 from mustdp.execution.processes import one_blas_thread
 from mustdp.numerics.arrays import FloatArray
@@ -80,7 +80,7 @@ def test_files_are_read_by_the_workers_themselves(
     x: FloatArray, answer: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table, "MOST_VALUES", 1)
-    monkeypatch.setattr("mustdp.estimation.replicates.MOST_VALUES", 600)
+    monkeypatch.setattr("mustdp.estimation.bootstrap.MOST_VALUES", 600)
     np.save(tmp_path / "x.npy", x)
     source = FileSource(tmp_path / "x.npy")
     for workers in (1, 2):

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 import mustdp as md
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.estimation import replicates as bundles
-from mustdp.estimation import replicates as table
-from mustdp.estimation.designs import Design, bag_of_little_bootstraps
-from mustdp.estimation.queries import Halves, Query
-from mustdp.estimation.replicates import (
+from mustdp.estimation import bootstrap as bundles
+from mustdp.estimation import bootstrap as table
+from mustdp.estimation.bootstrap import (
     ClippedTable,
     Job,
     Portion,
@@ -27,6 +25,8 @@ from mustdp.estimation.replicates import (
     handed_out,
     in_bundles,
 )
+from mustdp.estimation.designs import Design, bag_of_little_bootstraps
+from mustdp.estimation.queries import Halves, Query
 from mustdp.estimation.schema import SubsetSchema
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.keys import batch_key

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from mustdp.errors import InvalidParameter, NotCovered
-from mustdp.estimation.replicates import in_halves
+from mustdp.estimation.bootstrap import in_halves
 from mustdp.estimation.schema import SubsetSchema
 from mustdp.estimation.statistics.user import UserStatistic
 from tests.estimation.bootstrap.statistics.swaps import moved
