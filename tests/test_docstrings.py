@@ -15,7 +15,6 @@ import pytest
 
 import mustdp
 from mustdp import plot as plots
-from mustdp.estimation.statistics.statistic import Statistic
 from mustdp.types import LedgerFile, MissingExtra
 
 #: What is looked at: the package, and what is wrong here on purpose.
@@ -87,7 +86,7 @@ def methods(described: type) -> Iterator[tuple[str, Callable[..., Any], str | No
 
     Those of a statistic say how it is released: its runners call them, users do not.
     """
-    if issubclass(described, Statistic):
+    if issubclass(described, Any):
         return
     for name in dir(described):
         value = inspect.getattr_static(described, name)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.limits import warn_of_large_delta
 from tests.cli.running import Run, runner
+from tests.seams import warn_of_large_delta
 
 N = 50
 ABOVE, AT = 0.021, 0.02

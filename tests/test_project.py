@@ -16,7 +16,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import mustdp
-from mustdp.extras import EXTRAS
+from tests.seams import extras as told
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "mustdp").rglob("*.py"))
@@ -109,7 +109,7 @@ def test_every_extra_that_is_told_of_brings_its_packages() -> None:
         "distributed": "dask",
         "markupsafe": "jinja2",
     }
-    for extra, (purpose, packages) in EXTRAS.items():
+    for extra, (purpose, packages) in told().items():
         assert purpose
         assert {other.get(one, one) for one in packages} <= packages_of(declared[extra]), extra
 

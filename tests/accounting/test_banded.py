@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.plan import describe, plan_from_description
 from tests.cli.running import answer, check_refused, runner
+from tests.seams import describe, plan_from_description
 
 STRATEGY = np.array(
     [

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 import mustdp as md
-from mustdp.accounting.bounds import FamilyBounds
-from mustdp.accounting.families import composition as tighter
-from mustdp.accounting.families.composition import family_bounds
+from tests.seams import family_result, replace_family_bounds
 
 NOISE = md.gaussian(noise_multiplier=2.0)
 STEP = md.subsample(md.wor(500, 25), NOISE)
 PLAN = md.repeat(30, STEP)
 
 
-def found(lower: float, upper: float, composition: str) -> FamilyBounds:
-    return FamilyBounds(lower, upper, "adaptive", composition, 30, 16)
-
-
-def say(monkeypatch: pytest.MonkeyPatch, answer: FamilyBounds) -> md.types.Account:
+def say(monkeypatch: pytest.MonkeyPatch, answer: Any) -> md.types.Account:
     """An account whose family says ``answer`` to everything."""
-    monkeypatch.setattr(tighter, "family_bounds", lambda *_, **__: answer)
+    replace_family_bounds(monkeypatch, lambda *_, **__: answer)
     return md.account(PLAN)
 
 
@@ -31,7 +27,7 @@ def test_one_pair_on_request_and_in_searches(monkeypatch: pytest.MonkeyPatch) ->
     def never(*_: object, **__: object) -> None:
         pytest.fail("the family was asked")
 
-    monkeypatch.setattr(tighter, "family_bounds", never)
+    replace_family_bounds(monkeypatch, never)
     default, pair = md.account(PLAN), md.account(PLAN, composition="pair")
     assert pair.epsilon(1e-5).upper >= pair.certified_epsilon(1e-5) * (1.0 - 1e-3)
     assert pair.composition == "one pair"
@@ -44,18 +40,19 @@ def test_a_family_that_fails_leaves_the_bounds_of_one_pair(
     def fails(*_: object, **__: object) -> None:
         raise md.NumericalFailure("too steep")
 
-    monkeypatch.setattr(tighter, "family_bounds", fails)
+    replace_family_bounds(monkeypatch, fails)
     assert md.account(PLAN).epsilon(1e-5) == md.account(PLAN, composition="pair").epsilon(1e-5)
 
 
 def test_more_time_brings_the_bounds_no_further_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
+    family_bounds: Callable[..., Any]
 
-    def listens(*given: object, work: float, **more: object) -> FamilyBounds | None:
+    def listens(*given: object, work: float, **more: object) -> Any:
         seen.append(work)
-        return family_bounds(*given, work=min(work, 6e7), **more)  # type: ignore[arg-type]
+        return family_bounds(*given, work=min(work, 6e7), **more)
 
-    monkeypatch.setattr(tighter, "family_bounds", listens)
+    family_bounds = replace_family_bounds(monkeypatch, listens)
     for composition in ("auto", "family"):
         md.account(PLAN, composition=composition).epsilon(1e-5)
     assert seen[0] < seen[1]
@@ -80,10 +77,22 @@ def test_each_end_is_the_tighter_one(monkeypatch: pytest.MonkeyPatch) -> None:
     old = md.account(PLAN, composition="pair").epsilon(1e-5)
     between = 0.5 * (old.lower + old.upper)
     for answer, lower, upper, attained_by, composition in (
-        (found(0.0, between, "family"), old.lower, between, old.attained_by, "exact-family"),
-        (found(0.0, between, "family in blocks"), old.lower, between, old.attained_by, "blocks"),
-        (found(between, 9.0, "family"), between, old.upper, "adaptive", "one pair"),
-        (found(0.0, 9.0, "single pair"), old.lower, old.upper, old.attained_by, "one pair"),
+        (
+            family_result(0.0, between, "family"),
+            old.lower,
+            between,
+            old.attained_by,
+            "exact-family",
+        ),
+        (
+            family_result(0.0, between, "family in blocks"),
+            old.lower,
+            between,
+            old.attained_by,
+            "blocks",
+        ),
+        (family_result(between, 9.0, "family"), between, old.upper, "adaptive", "one pair"),
+        (family_result(0.0, 9.0, "single pair"), old.lower, old.upper, old.attained_by, "one pair"),
     ):
         account = say(monkeypatch, answer)
         bounds = account.epsilon(1e-5)
@@ -97,7 +106,7 @@ def test_bounds_that_cross_are_no_answer(
     monkeypatch: pytest.MonkeyPatch, apart: tuple[float, float]
 ) -> None:
     old = md.account(PLAN, composition="pair").epsilon(1e-5)
-    account = say(monkeypatch, found(apart[0] * old.upper, apart[1] * old.lower, "family"))
+    account = say(monkeypatch, family_result(apart[0] * old.upper, apart[1] * old.lower, "family"))
     with pytest.raises(md.NumericalFailure, match="contradict"):
         account.epsilon(1e-5)
 

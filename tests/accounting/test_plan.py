@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.plan import atoms, describe, plan_from_description
-from mustdp.limits import MOST_STEPS
+from tests.seams import atoms, describe, plan_from_description
 
 NOISE = md.gaussian(noise_multiplier=3.0)
+MOST_STEPS = 10**9
 STEP = md.subsample(md.wor(200, 20), NOISE)
 OTHER = md.subsample(md.wr(200, 10), md.laplace(noise_multiplier=5.0))
 

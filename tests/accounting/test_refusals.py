@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.certify import UpperSide
-from mustdp.accounting.pld.readoff import LowerCurve
+from tests.seams import replace_attained, replace_certified_curve
 
 NOISE = md.gaussian(noise_multiplier=3.0)
 STEP = md.subsample(md.wor(200, 20), NOISE)
@@ -121,9 +120,7 @@ def test_views_check_their_arguments() -> None:
 def test_contradicting_bounds_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the attained value came out above the certified one, no number would be trusted."""
     account = md.account(md.repeat(5, STEP))
-    monkeypatch.setattr(
-        "mustdp.accounting.pld.readoff.LowerCurve.best", lambda self, question: (1e3, "broken")
-    )
+    replace_attained(monkeypatch, "best", lambda self, question: (1e3, "broken"))
     with pytest.raises(md.NumericalFailure, match="contradict"):
         account.epsilon(1e-5)
     with pytest.raises(md.NumericalFailure, match="contradict"):
@@ -142,13 +139,13 @@ def test_an_account_reads_its_relation_as_text_too() -> None:
 
 def test_bounds_that_contradict_each_other_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = md.repeat(2, SMALL)
-    monkeypatch.setattr(LowerCurve, "best", lambda self, question: (9.0, "aligned"))
+    replace_attained(monkeypatch, "best", lambda self, question: (9.0, "aligned"))
     with pytest.raises(md.NumericalFailure, match="contradict"):
         md.account(plan).delta(0.1)
     with pytest.raises(md.NumericalFailure, match="contradict"):
         md.account(plan).epsilon(1e-3)
-    monkeypatch.setattr(LowerCurve, "curve", lambda self, eps, smallest: np.full(eps.size, 0.9))
-    monkeypatch.setattr(UpperSide, "curve", lambda self, eps, smallest: np.full(eps.size, 0.5))
+    replace_attained(monkeypatch, "curve", lambda self, eps, smallest: np.full(eps.size, 0.9))
+    replace_certified_curve(monkeypatch, lambda self, eps, smallest: np.full(eps.size, 0.5))
     with pytest.raises(md.NumericalFailure, match="contradict"):
         md.account(plan).curve([0.1, 0.2])
 

@@ -10,10 +10,9 @@ from scipy.special import ndtr, ndtri
 
 import mustdp as md
 from mustdp import InvalidParameter
-from mustdp.accounting.risk import closest_tprs
-from mustdp.numerics.formatting import percent, percent_stated
 from mustdp.types import Risk
 from tests.arrays import FloatArray
+from tests.seams import closest_tprs, percent, percent_stated
 
 RATES = [0.0, 1e-6, 1e-3, 0.01, 0.1, 0.5, 0.99, 1.0]
 CASES = [(0.1, 100), (0.5, 2), (2.0, 1), (0.02, 900)]
@@ -87,7 +86,7 @@ def test_a_certificate_that_is_too_small_would_be_seen() -> None:
         def values(epsilon: FloatArray) -> FloatArray:
             return share * noise.delta(epsilon)
 
-        return closest_tprs([fpr], values)[0]
+        return float(closest_tprs([fpr], values)[0])
 
     assert exact <= profile(1.0) <= exact * 1.001
     assert profile(0.9) < exact

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -16,11 +17,10 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 import mustdp as md
-from mustdp.accounting.plan import describe, plan_from_description
-from mustdp.sampling.repetitions import Repetitions
 from tests.arrays import FloatArray
 from tests.cli.running import answer, check_refused, runner
 from tests.sampling.chi_square import p_value_of_numbers
+from tests.seams import describe, plan_from_description
 
 LAWS: list[tuple[float, str | float]] = [
     (1.3, "logarithmic"), (20.0, "logarithmic"), (3.0, "geometric"), (40.0, "geometric"),
@@ -30,7 +30,12 @@ RUN = md.repeat(50, md.subsample(md.poisson(1000, 0.02), md.gaussian(noise_multi
 QUICK = md.repeat(5, md.gaussian(noise_multiplier=6.0))
 
 
-def exact_generating(runs: Repetitions) -> Callable[[float], float]:
+def runs_of(mean: float, law: str | float = "logarithmic") -> Any:
+    """The law of the number of runs, which is drawn from."""
+    return md.select_best(md.gaussian(shift=1.0), mean, law=law).repetitions
+
+
+def exact_generating(runs: Any) -> Callable[[float], float]:
     """E x^K, from the definition of the law, in 40 digits."""
     mpmath.mp.dps = 40
     if runs.law == "poisson":
@@ -47,7 +52,7 @@ def exact_generating(runs: Repetitions) -> Callable[[float], float]:
     return generating
 
 
-def best_of(runs: Repetitions, masses: list[float], order: tuple[int, ...]) -> FloatArray:
+def best_of(runs: Any, masses: list[float], order: tuple[int, ...]) -> FloatArray:
     """The exact law of the best run, by outcome; the last entry is that there is none."""
     generating = exact_generating(runs)
     found, below = np.zeros(len(masses) + 1), 0.0
@@ -92,7 +97,7 @@ def test_the_theorem_holds_for_random_laws_of_outputs(
     rng = np.random.default_rng(seed)
     p = np.exp(np.array(logs))
     q = p * np.exp(rng.normal(0.0, 1.0, p.size))
-    p, q, runs = p / p.sum(), q / q.sum(), Repetitions(*law)
+    p, q, runs = p / p.sum(), q / q.sum(), runs_of(*law)
 
     def profile(epsilon: FloatArray) -> FloatArray:
         both = [max(divergence(p, q, e), divergence(q, p, e)) for e in epsilon.tolist()]
@@ -110,7 +115,7 @@ def test_the_theorem_holds_for_random_laws_of_outputs(
 
 
 def test_without_the_growth_the_bound_would_be_wrong() -> None:
-    runs, e = Repetitions(20.0, "geometric"), 1.0
+    runs, e = runs_of(20.0, "geometric"), 1.0
     worst, best = math.exp(e) / (1 + math.exp(e)), 1 / (1 + math.exp(e))
     first = best_of(runs, [worst, best], (0, 1))
     second = best_of(runs, [best, worst], (0, 1))
@@ -128,7 +133,7 @@ def test_pure_privacy_grows_by_no_more_than_the_corollary(
     found = md.account(md.select_best(md.laplace(shift=epsilon), 30.0, law=law)).epsilon(0)
     assert epsilon * 0.999 <= found.lower <= epsilon
     assert found.upper <= (2 + eta) * epsilon
-    gamma = Repetitions(30.0, law).gamma
+    gamma = runs_of(30.0, law).gamma
     c = gamma / (1 - gamma)
     # Laplace: 1 - sqrt(r) e^(-eps/2) = (r - 1) c.
     root = mpmath.findroot(
@@ -142,7 +147,7 @@ def test_pure_privacy_grows_by_no_more_than_the_corollary(
 @pytest.mark.parametrize(("law", "eta"), [("logarithmic", 0), ("geometric", 1), (-0.5, -0.5)])
 def test_growth_is_at_most_that_of_the_published_theorem(law: str | float, eta: float) -> None:
     """Papernot & Steinke 2022, Theorem 2, with the best order for Gaussian noise."""
-    rho, runs = 0.1, Repetitions(50.0, law)
+    rho, runs = 0.1, runs_of(50.0, law)
     published = min(
         (1 + eta) * ((1 - 1 / b) * b * rho + math.log(1 / runs.gamma) / b)
         for b in np.geomspace(1.01, 1e4, 2000)
@@ -172,7 +177,7 @@ def test_few_runs_cost_what_one_costs_and_more_cost_more() -> None:
 
 @pytest.mark.parametrize(("mean", "law"), LAWS)
 def test_drawn_numbers_of_runs_have_the_law_that_is_charged(mean: float, law: str | float) -> None:
-    runs, rng = Repetitions(mean, law), np.random.default_rng(5)
+    runs, rng = runs_of(mean, law), np.random.default_rng(5)
     drawn = np.array([runs.draw(rng) for _ in range(4000)])
     first = 0 if law == "poisson" else 1
     k = np.arange(first, 200_000)

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mustdp as md
-from mustdp.accounting.account import in_words
-from mustdp.numerics.formatting import readable
+from tests.seams import in_words, readable
 
 NOISE = md.gaussian(noise_multiplier=5.0)
 PLAN = md.repeat(5, md.subsample(md.must_ow(100, 20, 10), NOISE))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.randomness.keys import NoiseSource
+from tests.seams import replace_noise_words
 
 X = np.random.default_rng(0).uniform(0.0, 10.0, 60)
 COMMON: dict[str, Any] = {"noise_multiplier": 20.0, "delta": 1e-3}
@@ -56,14 +56,16 @@ def test_noise_is_drawn_after_the_charge(
     way: Callable[[Any], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charged: list[int] = []
-    draw = NoiseSource.words
     with md.Ledger.open(tmp_path / "one.ledger", epsilon=50, delta=1e-3) as ledger:
 
-        def watched(source: NoiseSource, count: int) -> Any:
-            charged.append(len(ledger.entries()))
-            return draw(source, count)
+        def watched(draw: Callable[..., Any]) -> Callable[..., Any]:
+            def words(source: Any, count: int) -> Any:
+                charged.append(len(ledger.entries()))
+                return draw(source, count)
 
-        monkeypatch.setattr(NoiseSource, "words", watched)
+            return words
+
+        replace_noise_words(monkeypatch, watched)
         way(ledger)
         assert charged
         assert set(charged) == {1}
@@ -76,10 +78,10 @@ def test_a_charge_that_fails_leaves_no_noise(
 ) -> None:
     """The ledger had room when it was asked first, and has none when it is charged."""
 
-    def never(source: NoiseSource, count: int) -> Any:
+    def never(source: Any, count: int) -> Any:
         raise AssertionError("noise was drawn")
 
-    monkeypatch.setattr(NoiseSource, "words", never)
+    replace_noise_words(monkeypatch, lambda draw: never)
     with md.Ledger.open(tmp_path / "one.ledger", epsilon=1, delta=1e-3) as ledger:
         asked = type(ledger).check
 

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.training.networks.separation import keeps_apart
+from tests.seams import keeps_apart
 from tests.training.networks import runs
 
 nn = torch.nn

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.estimation import bootstrap as portions
 from tests.cli.running import Run, runner
+from tests.seams import work_in_small_portions
 
 STATED = 1000
 AGES = np.random.default_rng(3).uniform(20, 80, 3 * STATED)
@@ -117,8 +117,7 @@ def test_an_estimate_far_off_is_refused_without_the_number() -> None:
 
 def test_progress_does_not_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work is cut by the stated number; it was cut by the true one, as bars then showed."""
-    monkeypatch.setattr(portions, "_LEAST_WORK", 700)
-    monkeypatch.setattr(portions, "_PER_SUBSET", 0)
+    work_in_small_portions(monkeypatch)
     heard: dict[int, list[tuple[int, int]]] = {}
     for records in (1013, 811):
         heard[records] = []

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.seams import without_step_noise
+
 torch = pytest.importorskip("torch")
 
 import mustdp as md
@@ -65,8 +67,6 @@ def test_weights_are_lattice_points_and_no_more_products_with_the_record_than_wi
 
 def test_the_record_would_show_without_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the test above looks at the record at all."""
-    monkeypatch.setattr(
-        "mustdp.training.networks.noise.StepNoise.add", lambda self, step, sums: None
-    )
+    without_step_noise(monkeypatch)
     assert not stepped(0.0)[0].any()
     assert np.linalg.norm(stepped(100.0)[0]) == pytest.approx(CLIP, rel=0.01)

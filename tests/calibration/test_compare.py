@@ -6,7 +6,7 @@ import pytest
 
 import mustdp as md
 from mustdp import compare
-from mustdp.calibration import compare as compare_module
+from tests.seams import replace_calibrate_in_compare
 
 NOISE = md.gaussian(noise_multiplier=4.0)
 
@@ -44,7 +44,7 @@ def test_every_row_of_a_comparison_has_the_same_target(
             plan, NOISE, md.types.Relation.REPLACE_ONE, md.Bounds(0.5, 1.0), 1e-5, scheme, 2
         )
 
-    monkeypatch.setattr(compare_module, "calibrate", spy)
+    replace_calibrate_in_compare(monkeypatch, spy)
     compare(n=12, b=6, m=3, delta=1e-5, steps=2, epsilon=1.0, relation=relation)
     assert len(asked) == 5  # must-wo and must-oo have the laws of wr and wor
     for target in asked:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.calibration.search import rough_epsilon, smallest_noise
+from tests.seams import rough_epsilon, smallest_noise
 
 NOISE = md.gaussian(noise_multiplier=2.0)
 

@@ -11,8 +11,7 @@ import pytest
 
 import mustdp as md
 from mustdp.calibration import calibrate_plan
-from mustdp.calibration import noise as noise_module
-from mustdp.calibration.search import smallest_noise
+from tests.seams import replace_search_in_calibrate, smallest_noise
 
 SCHEME = md.wor(100, 10)
 NOISE = md.gaussian(noise_multiplier=4.0)
@@ -141,7 +140,7 @@ def test_bad_targets(change: dict[str, object]) -> None:
 
 def test_too_little_noise_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the search were wrong, the account of its result would still object."""
-    monkeypatch.setattr(noise_module, "smallest_noise", lambda spent, target, **_: 0.7)
+    replace_search_in_calibrate(monkeypatch, lambda spent, target, **_: 0.7)
     with pytest.raises(md.NumericalFailure, match="its account says"):
         md.calibrate(SCHEME, epsilon=1.0, delta=1e-5, steps=20)
 

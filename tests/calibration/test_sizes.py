@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.calibration import search as search_module
-from mustdp.sampling.schemes import scheme_by_name
+from tests.seams import scheme_by_name, watch_accounts_of_search
 
 NOISE = md.gaussian(noise_multiplier=4.0)
 SCHEME = md.wor(100, 10)
@@ -142,7 +141,7 @@ def test_sizes_are_searched_under_the_relation_asked_for(
         asked.append(relation)
         return md.account(plan, relation=relation, accuracy=0.05)
 
-    monkeypatch.setattr(search_module, "account", spy)
+    watch_accounts_of_search(monkeypatch, spy)
     target = {"epsilon": 4.0, "delta": 1e-4, "relation": relation}
     if search == "most_steps":
         md.calibration.most_steps(SCHEME, mechanism=NOISE, **target)  # type: ignore[arg-type]

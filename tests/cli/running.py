@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 
-from mustdp.cli.main import app, main
+from mustdp.cli import main as program
+from mustdp.cli.main import app
 
 
 class Outcome(NamedTuple):
@@ -22,8 +23,16 @@ class Outcome(NamedTuple):
 Run = Callable[..., Outcome]
 #: The program with its commands and options, as the help and the completion know them.
 PROGRAM: Any = typer.main.get_command(app)
+#: The functions behind the commands, by the title they have in the help.
+GROUPS: dict[str, Any] = dict(program.GROUPS)
+#: The statuses of failures, and what the module of the program says of them.
+STATUSES = (program.NOT_WRITTEN, program.BAD_INPUT, program.NOT_TRUSTED, program.NO_BUDGET)
+STATUSES_IN_WORDS = program.__doc__
 
-__all__ = ["PROGRAM", "Outcome", "Run", "answer", "check_refused", "main", "no_constants", "runner"]
+
+def main(words: list[str]) -> int:
+    """Run the program and return its status."""
+    return program.main(words)
 
 
 def runner(capsys: pytest.CaptureFixture[str]) -> Run:

@@ -9,6 +9,7 @@ import pytest
 
 import mustdp as md
 from tests.cli.running import Run, answer, check_refused
+from tests.seams import without_step_noise
 
 pytest.importorskip("torch")
 
@@ -33,16 +34,14 @@ def test_what_is_found_stands_beside_what_is_certified(run: Run) -> None:
 
 def test_runs_of_one_seed_differ(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs whose noise were the same would count the same guesses several times."""
-    from mustdp.training.networks import trainer
-
     seeds: list[Any] = []
-    made = trainer.PrivateTrainer.__init__
+    made = md.PrivateTrainer.__init__
 
     def noted(self: Any, *given: Any, **options: Any) -> None:
         seeds.append(options["seed"])
         made(self, *given, **options)
 
-    monkeypatch.setattr(trainer.PrivateTrainer, "__init__", noted)
+    monkeypatch.setattr(md.PrivateTrainer, "__init__", noted)
     answer(run, f"{SMALL} --runs 3 --seed 4")
     answer(run, f"{SMALL} --runs 1")
     assert len(set(seeds[:3])) == 3
@@ -64,9 +63,7 @@ def test_words(run: Run) -> None:
 def test_a_contradicted_certificate_is_one_line_and_status_3(
     run: Run, monkeypatch: pytest.MonkeyPatch, more: str
 ) -> None:
-    monkeypatch.setattr(
-        "mustdp.training.networks.noise.StepNoise.add", lambda self, step, sums: None
-    )
+    without_step_noise(monkeypatch)
     outcome = run(*shlex.split(f"{SMALL} --runs 2 {more}"))
     assert (outcome.status, outcome.out) == (3, "")
     assert outcome.err.count("\n") == 1

@@ -7,9 +7,9 @@ import platform
 import pytest
 
 import mustdp as md
-from mustdp.extras import EXTRAS
 from tests.cli.running import Run, answer
 from tests.cli.test_missing_extras import hide
+from tests.seams import extras
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def test_everything_is_tried(run: Run) -> None:
     assert set(said["self_tests"].values()) <= {"passed"}
     assert len(said["self_tests"]) == 5
     assert all(speed > 0 for speed in said["speed"].values())
-    assert said["extras"].keys() == EXTRAS.keys()
+    assert said["extras"].keys() == extras().keys()
     assert said["extras"]["plots"]["works"]
     assert set(said["packages"]) >= {"numpy", "scipy", "randomgen", "pyarrow"}
     assert None not in said["packages"].values()

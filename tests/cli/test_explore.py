@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.cli.running import Run, check_refused
+from tests.seams import replace_serve
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     found: list[str] = []
     files: list[Path] = []
-    monkeypatch.setattr("mustdp.reporting.explorer.Explorer.serve", serve)
+    replace_serve(monkeypatch, serve)
     monkeypatch.setattr(webbrowser, "open", read)
     yield found
     assert not any(path.parent.exists() for path in files)

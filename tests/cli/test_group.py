@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mustdp as md
-from mustdp.reporting.findings import ReportQuestion, grid_of
 from tests.cli.running import Run, answer, check_refused
+from tests.seams import replace_sizes_in_report
 
 STEP = "--scheme wor -n 100 -m 10 --steps 10"
 ACCOUNT = f"account {STEP} --noise-multiplier 4 --delta 1e-5"
@@ -71,11 +72,11 @@ def test_compare_and_report(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
         assert row["epsilon"]["upper"] == found.upper
     seen: list[int] = []
 
-    def other_sizes(m: int, noise_multiplier: float, question: ReportQuestion) -> tuple[float, ...]:
+    def other_sizes(m: int, noise: float, question: Any, grid: Any) -> tuple[float, ...]:
         seen.append(question.group)
-        return (math.nan,) * len(grid_of(question.n, question.b, question.m)[0])
+        return (math.nan,) * len(grid)
 
-    monkeypatch.setattr("mustdp.reporting.findings.epsilons_at", other_sizes)
+    replace_sizes_in_report(monkeypatch, other_sizes)
     page = tmp_path / "page.html"
     reported = answer(run, f"report {line} --out {page}")
     assert reported["rows"] == compared["rows"]

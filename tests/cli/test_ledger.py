@@ -10,6 +10,7 @@ import pytest
 
 import mustdp as md
 from tests.cli.running import Outcome, Run, answer, check_refused, main
+from tests.seams import replace_ledger_show
 
 LIMIT = "--epsilon 4 --delta 1e-6"
 PLAN = "--scheme wor -n 1000 -m 20 --noise-multiplier 2 --steps 50"
@@ -94,7 +95,7 @@ def test_a_budget_that_would_be_exceeded_has_its_own_status(
         with md.Ledger.open(file) as ledger:
             return ledger.charge(md.laplace(shift=3.0))
 
-    monkeypatch.setattr("mustdp.cli.ledger._show", charge)
+    replace_ledger_show(monkeypatch, charge)
     assert main(["ledger", "show", str(file)]) == 4
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -9,9 +9,8 @@ import sys
 
 import pytest
 
-from mustdp.cli.main import main
-from mustdp.cli.output import progress
-from tests.cli.running import Run, no_constants
+from tests.cli.running import Run, main, no_constants
+from tests.seams import progress
 
 COMPARE = "compare -n 20 -b 10 -m 2 --steps 2 --delta 0.01 --noise-multiplier 9 --json"
 

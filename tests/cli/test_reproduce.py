@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from mustdp.reproduction import catalogue
-from mustdp.reproduction.cells import Item
 from tests.cli.running import Run, answer, check_refused, main
 from tests.cli.test_progress import on_a_terminal
+from tests.seams import reproduce_figure_3_and
 
 pytest.importorskip("matplotlib")
 
@@ -73,8 +72,7 @@ def interrupted(settings: Any, report: Any) -> Any:
 
 
 def test_interrupted(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    items = (*catalogue.items_called(("figure-3",)), Item("stops", "Stops", interrupted))
-    monkeypatch.setattr(catalogue, "ITEMS", items)
+    reproduce_figure_3_and(monkeypatch, "stops", "Stops", interrupted)
     out = tmp_path / "out"
     outcome = run("reproduce", "--quick", "--out", out)
     assert (outcome.status, outcome.out) == (130, "")
@@ -84,8 +82,7 @@ def test_interrupted(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_data_items_are_skipped_by_name(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needy = Item("needy", "Needs data", interrupted, ("adult",))
-    monkeypatch.setattr(catalogue, "ITEMS", (*catalogue.items_called(("figure-3",)), needy))
+    reproduce_figure_3_and(monkeypatch, "needy", "Needs data", interrupted, ("adult",))
     outcome = run("reproduce", "--quick", "--out", tmp_path)
     assert outcome.status == 0
     assert "needy needs the data set adult: skipped without --data." in outcome.out

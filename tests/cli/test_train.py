@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.cli.running import Run, check_refused, no_constants
+from tests.seams import replace_step_noise
 from tests.training.data.places import SHARED, needs_adult, needs_mnist
 
 pytest.importorskip("sklearn")
@@ -220,20 +222,20 @@ def test_a_ledger_is_charged_and_refuses_before_data_are_read(run: Run, tmp_path
 
 def test_interrupted_and_gone_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    from mustdp.training.networks.noise import StepNoise
-
     file, checkpoint, saved = made(run, tmp_path, 2), tmp_path / "run.pt", tmp_path / "model.pt"
     line = f"{SMALL} --model mlp --ledger {file} --checkpoint {checkpoint} --save {saved}"
     check_refused(run(*shlex.split(f"{line} --resume")), "--resume must come with a --checkpoint")
-    add = StepNoise.add
 
-    def pressed(self: StepNoise, step: int, sums: Any) -> None:
-        if step == 4:
-            raise KeyboardInterrupt
-        add(self, step, sums)
+    def pressed(add: Callable[..., None]) -> Callable[..., None]:
+        def until_the_fourth(noise: Any, step: int, sums: Any) -> None:
+            if step == 4:
+                raise KeyboardInterrupt
+            add(noise, step, sums)
+
+        return until_the_fourth
 
     with monkeypatch.context() as patched:
-        patched.setattr(StepNoise, "add", pressed)
+        replace_step_noise(patched, pressed)
         stopped = run(*shlex.split(line))
     assert (stopped.status, stopped.out) == (130, "")
     assert f"{checkpoint} holds 4 of 6 steps" in stopped.err

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mustdp.data.columns import Category, Day, Number, Reading
+from mustdp.data.columns import Category, Day, Number
 from mustdp.data.opening import open_records, open_source
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
+from mustdp.types import Reading
 
 WANTED = (
     Number("x", missing="drop"),

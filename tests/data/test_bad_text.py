@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mustdp.data import text as text_files
-from mustdp.data.columns import Category, Day, Number, Reading
+from mustdp.data.columns import Category, Day, Number
+from mustdp.types import Reading
 from tests.data.test_delimited import alike, outcome
 
 pytest.importorskip("pyarrow")

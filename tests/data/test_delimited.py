@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from mustdp.data import opening
 from mustdp.data import text as text_files
-from mustdp.data.columns import Category, Conversion, Day, Reading, as_wanted, select
+from mustdp.data.columns import Category, Conversion, Day, as_wanted, select
 from mustdp.data.opening import open_records, open_source
 from mustdp.errors import InvalidParameter
+from mustdp.types import Reading
 
 pytest.importorskip("pyarrow")
 Write = Callable[..., Path]

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mustdp.data.frames import Source
-from mustdp.data.opening import open_source
+from tests.seams import open_source, read_parquet_in_small_batches
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -149,7 +148,7 @@ def data(request: pytest.FixtureRequest, columns: Columns, texts: list[str], tmp
     return request.param(columns, texts, tmp_path)
 
 
-def check(source: Source, expected: NDArray[np.float64]) -> None:
+def check(source: Any, expected: NDArray[np.float64]) -> None:
     rng = np.random.default_rng(3)
     n = len(expected)
     assert source.n == n
@@ -264,7 +263,7 @@ def test_arrays_are_seen_not_copied_and_never_written(expected: NDArray[np.float
     mine = expected.copy()
     source = open_source(mine)
     assert mine.flags.writeable
-    values = source.values  # type: ignore[attr-defined]
+    values = source.values
     assert np.shares_memory(values, mine)
     assert not values.flags.writeable
     source.take([0])[0, 0] = 5.0
@@ -299,7 +298,7 @@ def test_large_row_groups_are_read_in_batches(
 ) -> None:
     x = np.arange(20_000.0)
     parquet.write_table(pyarrow.table({"x": x}), tmp_path / "x.parquet", row_group_size=13_000)
-    monkeypatch.setattr("mustdp.data.parquet._BATCH_VALUES", 1)
+    read_parquet_in_small_batches(monkeypatch)
     sizes = []
     iter_batches = parquet.ParquetFile.iter_batches
 

@@ -16,9 +16,10 @@ import pytest
 
 from mustdp.data import opening as records
 from mustdp.data import text
-from mustdp.data.columns import Category, Day, Number, Reading
+from mustdp.data.columns import Category, Day, Number
 from mustdp.data.opening import open_records, open_source
 from mustdp.errors import InvalidParameter
+from mustdp.types import Reading
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.data.columns import Reading
-from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
+from mustdp.types import Reading
+from tests.seams import open_source
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from mustdp.data import statistical
-from mustdp.data.columns import Category, Day, Number, Reading
+from mustdp.data.columns import Category, Day, Number
 from mustdp.data.opening import open_records, open_source
 from mustdp.errors import InvalidParameter
+from mustdp.types import Reading
 
 pyreadstat = pytest.importorskip("pyreadstat")
 pandas = pytest.importorskip("pandas")

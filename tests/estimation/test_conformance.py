@@ -21,12 +21,10 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
+from mustdp.estimation import expected_widths
 from mustdp.estimation.bootstrap import infer
-from mustdp.estimation.designs import Design
-from mustdp.estimation.planning import expected_widths
 from mustdp.estimation.queries import BoundedSum, JointSums, Piece, Query
 from mustdp.estimation.release import parts_of, run_rounds
-from mustdp.estimation.result import Estimate, ReleasedEstimate
 from mustdp.estimation.schema import Column, PublicSchema, Range, SubsetSchema
 from mustdp.estimation.statistics.moments import Moments
 from mustdp.estimation.statistics.statistic import (
@@ -37,10 +35,10 @@ from mustdp.estimation.statistics.statistic import (
     registered,
     usages,
 )
-from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import NoiseSource
 from mustdp.reporting.release_page import plan_page, release_page
+from mustdp.types import Design, Estimate, Relation, ReleasedEstimate
 from tests.cli.running import Run, answer, check_refused, runner
 from tests.estimation.bootstrap.statistics.swaps import moved
 from tests.estimation.release.simulated import accepted

@@ -13,8 +13,8 @@ from scipy.stats import gmean
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.geometric import GeometricMean
+from mustdp.types import GeometricMean
+from tests.seams import subset_schema
 
 LOW, HIGH = 3.0, 70.0
 RNG = np.random.default_rng(3)
@@ -75,7 +75,7 @@ def test_the_error_is_that_of_the_delta_method() -> None:
 @pytest.mark.parametrize("poisson", [False, True])
 def test_a_subset_has_the_value_of_scipy(poisson: bool) -> None:
     values = CLIPPED.to_numpy()[:40, None]
-    query = GeometricMean().query(SubsetSchema([LOW], [HIGH], 40, poisson=poisson))
+    query = GeometricMean().query(subset_schema([LOW], [HIGH], 40, poisson=poisson))
     found = query.estimate(query.evaluate(values, np.ones(40, dtype=np.int64)))
     assert found == pytest.approx(gmean(values), rel=1e-12)
 
@@ -104,4 +104,4 @@ def test_ranges_are_refused_before_data_are_read(columns: list[str] | None) -> N
         with pytest.raises(InvalidParameter, match=r"^lower must be above 0 for geometric-mean"):
             md.private_release("no such file.csv", "geometric-mean", columns=columns, **given)
     with pytest.raises(InvalidParameter, match="must be farther apart in proportion"):
-        GeometricMean().query(SubsetSchema([1e15], [1e15 + 1.0], 40))
+        GeometricMean().query(subset_schema([1e15], [1e15 + 1.0], 40))

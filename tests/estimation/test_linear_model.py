@@ -14,8 +14,8 @@ from mustdp.estimation.queries import JointSums, Piece
 from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.linear_model import DesignMatrix, Formula, LinearModelRequest
 from mustdp.estimation.statistics.statistic import read_statistic
-from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Relation
 from tests.estimation.release.simulated import accepted
 from tests.estimation.release.swapping import allowed, movements
 

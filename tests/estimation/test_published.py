@@ -14,9 +14,9 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.codebook import Codebook
-from mustdp.reporting.release_page import bootstrap_page, release_page
+from mustdp.types import Codebook
 from tests.cli.running import Run, answer, check_refused, runner
+from tests.seams import bootstrap_page, release_page
 from tests.training.data.places import SHARED, needs_adult
 
 RNG = np.random.default_rng(2)

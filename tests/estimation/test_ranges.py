@@ -13,7 +13,7 @@ from mustdp.estimation import release
 from mustdp.estimation.queries import JointSums
 from mustdp.estimation.release import RangeRequest, grid_of
 from mustdp.estimation.schema import Column, PublicSchema, Range
-from mustdp.mechanisms.relation import Relation
+from mustdp.types import Relation
 from tests.estimation.release.swapping import allowed, movements
 
 pytestmark = pytest.mark.filterwarnings("ignore")

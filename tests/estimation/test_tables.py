@@ -21,8 +21,8 @@ from mustdp.estimation.statistics.counts import CellCounts, OneCell, Within
 from mustdp.estimation.statistics.moments import Moments
 from mustdp.estimation.statistics.quantiles import QuantileCurve
 from mustdp.estimation.tables import LeastSquares, noise_shares, read_groupings, whole_counts
-from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.types import Relation
 from tests.estimation.release.simulated import accepted
 from tests.estimation.release.swapping import allowed
 

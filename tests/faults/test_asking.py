@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.ledger import ledger as ledger_module
 from tests.faults.asking import (
     OBJECTS,
     STEP,
@@ -23,6 +22,7 @@ from tests.faults.asking import (
     exact,
     switching_often,
 )
+from tests.seams import replace_account_in_ledger
 
 
 @pytest.mark.parametrize("name", OBJECTS)
@@ -96,7 +96,7 @@ def test_a_step_that_comes_while_an_account_is_made_is_not_forgotten(
             others[0].join(timeout=0.3)  # as long as that it may have to wait
         return found
 
-    monkeypatch.setattr(ledger_module, "account", slowly)
+    replace_account_in_ledger(monkeypatch, slowly)
     ledger.account()
     others[0].join()
     assert ledger.steps == ledger.account().steps == 2

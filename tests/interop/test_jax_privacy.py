@@ -18,7 +18,7 @@ dpa: Any = pytest.importorskip("dp_accounting")
 
 from mustdp.interop.dp_accounting import MustdpAccountant
 from mustdp.interop.jax_privacy import SchemeBatches, TrainingAccountant, plan_of
-from mustdp.randomness.keys import SeededRelease
+from mustdp.types import SeededRelease
 
 RELATION = dpa.NeighboringRelation
 FIXED = accounting.SamplingMethod.FIXED_BATCH_SIZE

@@ -20,7 +20,7 @@ from mustdp.errors import (
     NotCovered,
 )
 from mustdp.interop.opacus import MultisetSampler, charged_to, multiset_loader
-from mustdp.randomness.keys import SeededRelease
+from mustdp.types import SeededRelease
 from tests.training.networks import runs, zoo
 from tests.training.networks.brute_force import bound, clipped_sum, clipper
 
@@ -287,8 +287,8 @@ def test_a_run_that_is_over() -> None:
 
 def test_an_epoch_is_not_taken_apart_where_noise_changes() -> None:
     """The second epoch has both noises: a record is in it once, and again in the third."""
-    from mustdp.accounting.plan import steps_of
     from mustdp.interop import opacus as bridge
+    from tests.seams import steps_of
 
     run = bridge.account_history([(2.0, 0.1, 15), (3.0, 0.1, 10)])
     least = steps_of(md.shuffle(10, 1), 25, md.gaussian(noise_multiplier=2.0))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.ledger.program import declared
+from tests.seams import declared, replace_quick_certificate
 
 STEP = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=2.0))
 OTHER = md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=3.0))
@@ -112,9 +112,9 @@ def test_what_is_spent_never_falls_where_a_longer_beginning_seems_cheaper(
     """Bounds of two beginnings come from different grids: a later one may be a little smaller."""
 
     def falling(plan: md.types.Plan, relation: str, delta: float) -> float:
-        return 2.0 ** -(4 + declared(plan).steps)
+        return float(2.0 ** -(4 + declared(plan).steps))
 
-    monkeypatch.setattr("mustdp.ledger.program.certified_quickly", falling)
+    replace_quick_certificate(monkeypatch, falling)
     with md.Ledger.open(tmp_path / "a", epsilon=2, delta=1e-6, program=PLAN) as ledger:
         found = [ledger.charge(STEP).epsilon for _ in range(3)]
         assert found == [2.0**-5] * 3

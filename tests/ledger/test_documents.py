@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.cli.main import main
+from tests.cli.running import main
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,6 +22,7 @@ import pytest
 
 import mustdp as md
 from tests.files.processes import child, ended
+from tests.seams import set_ledger_clock
 
 QUIET = md.laplace(shift=1e-4)
 
@@ -242,7 +243,7 @@ def test_the_clock_may_go_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with md.Ledger.open(path) as ledger:
         ledger.charge(QUIET)
         long_ago = datetime(1999, 1, 1, tzinfo=UTC).isoformat()
-        monkeypatch.setattr("mustdp.ledger.file.now", lambda: long_ago)
+        set_ledger_clock(monkeypatch, long_ago)
         ledger.charge(QUIET)
         monkeypatch.undo()
         ledger.charge(QUIET)

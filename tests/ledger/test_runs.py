@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from dataclasses import astuple
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mustdp as md
-from mustdp.ledger.file import Latest
 
 PLAN = md.repeat(3, md.gaussian(shift=0.1))
 
@@ -22,17 +23,22 @@ def file(tmp_path: Path) -> str:
     return name
 
 
+def latest(run: Any) -> tuple[Any, ...]:
+    """Entry, steps and state that a run was saved in last."""
+    return astuple(run.latest())
+
+
 def test_charged_once_and_going_on(file: str) -> None:
     with md.Ledger.open(file) as ledger:
         run = ledger.run("a")
         assert run.latest() is None
         run.charge(PLAN, label="training", state="zero")
-        assert run.latest() == Latest(1, 0, "zero")
+        assert latest(run) == (1, 0, "zero")
         run.advance("zero", "one", 1)
         for after, steps in (("zero", 2), ("one", 0), ("", 2)):
             with pytest.raises(md.InvalidParameter, match="would repeat batches"):
                 run.advance(after, "two", steps)
-        assert run.latest() == Latest(1, 1, "one")
+        assert latest(run) == (1, 1, "one")
         with pytest.raises(md.InvalidParameter, match="another process has charged it"):
             run.charge(PLAN, label="training", state="zero")
         with pytest.raises(md.InvalidParameter, match="does not know the run"):
@@ -76,10 +82,10 @@ def test_two_that_have_a_ledger_open_see_each_others_runs(file: str) -> None:
     with md.Ledger.open(file) as before, md.Ledger.open(file) as after:
         before.charge(PLAN)
         after.run("a").charge(PLAN, label="", state="zero")
-        assert before.run("a").latest() == Latest(2, 0, "zero")
+        assert latest(before.run("a")) == (2, 0, "zero")
         assert before.verify().entries == 2
     with md.Ledger.open(file) as again:
-        assert again.run("a").latest() == Latest(2, 0, "zero")
+        assert latest(again.run("a")) == (2, 0, "zero")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +198,7 @@ def test_a_note_that_is_not_committed_is_not_remembered(
                 run.advance("zero", "one", 1)
             with pytest.raises(OSError, match="full"):
                 ledger.run("b").charge(PLAN, label="", state="zero")
-        assert run.latest() == Latest(1, 0, "zero")
+        assert latest(run) == (1, 0, "zero")
         assert ledger.run("b").latest() is None
         run.advance("zero", "one", 1)
         assert ledger.verify().entries == 1

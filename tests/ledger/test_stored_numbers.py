@@ -210,3 +210,7 @@ def test_costs_that_fall_are_noticed_even_with_the_right_hashes(tmp_path: Path) 
         pytest.raises(md.InvalidParameter, match="entry 2 must not cost less"),
     ):
         ledger.verify()
+
+
+def test_a_key_changes_the_chain() -> None:
+    assert Chain(b"a key of bytes enough").header("x") != Chain(None).header("x")

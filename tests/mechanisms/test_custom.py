@@ -21,14 +21,13 @@ from mustdp import (
     wor,
     wr,
 )
-from mustdp.mechanisms.mechanism import AdditiveNoise
 
 
-def as_custom(mechanism: AdditiveNoise) -> Any:
+def as_custom(mechanism: Any) -> Any:
     return custom(lambda epsilon: mechanism.delta(epsilon), mechanism.name)
 
 
-def group_bound(mechanism: AdditiveNoise, j: int, epsilon: float) -> mp.mpf:
+def group_bound(mechanism: Any, j: int, epsilon: float) -> mp.mpf:
     """(e^eps - 1)/(e^{eps/j} - 1) delta(eps/j) as a geometric sum, capped at one."""
     with mp.workdps(50):
         step = mp.mpf(epsilon) / j

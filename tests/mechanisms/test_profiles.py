@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mustdp import gaussian, laplace
-from mustdp.mechanisms.laws import NoiseProfiles
-from mustdp.mechanisms.mechanism import AdditiveNoise
 
 GROUPS = np.array([1.0, 2.0, 5.0])
 mechanisms = st.sampled_from([gaussian, laplace])
 
 
-def profiles_of(mechanism: AdditiveNoise) -> NoiseProfiles:
-    found = mechanism.profiles(mechanism.shift)
-    assert isinstance(found, NoiseProfiles)
-    return found
+def profiles_of(mechanism: Any) -> Any:
+    return mechanism.profiles(mechanism.shift)
 
 
 @settings(deadline=None)
 @given(make=mechanisms, shift=st.floats(1e-6, 1e3), epsilon=st.floats(-50.0, 50.0))
-def test_a_group_acts_like_a_larger_shift(
-    make: type[AdditiveNoise], shift: float, epsilon: float
-) -> None:
+def test_a_group_acts_like_a_larger_shift(make: Any, shift: float, epsilon: float) -> None:
     family = profiles_of(make(shift=shift)).delta(GROUPS, np.full((1, 3), epsilon))[0]
     for value, j in zip(family, GROUPS, strict=True):
         alone = make(shift=1.0).noise.profile(np.array(j * shift), np.array(epsilon))
@@ -46,9 +42,7 @@ def test_a_laplace_profile_is_exactly_zero_from_its_shift_on() -> None:
 
 @settings(deadline=None)
 @given(make=mechanisms, shift=st.floats(0.01, 30.0), share=st.floats(-0.99, 0.99))
-def test_tangent_inverts_parameter_for_every_group(
-    make: type[AdditiveNoise], shift: float, share: float
-) -> None:
+def test_tangent_inverts_parameter_for_every_group(make: Any, shift: float, share: float) -> None:
     profiles = profiles_of(make(shift=shift))
     epsilon = share * shift * GROUPS[None, :]
     t = profiles.parameter(GROUPS, epsilon)
@@ -58,7 +52,7 @@ def test_tangent_inverts_parameter_for_every_group(
 
 
 @pytest.mark.parametrize("make", [gaussian, laplace])
-def test_equal_parameters_mean_equal_slopes(make: type[AdditiveNoise]) -> None:
+def test_equal_parameters_mean_equal_slopes(make: Any) -> None:
     """At one t, all groups have the slope profiles.slope(t) in alpha: a line touches each there."""
     profiles = profiles_of(make(shift=0.8))
     for t in (0.3, 0.6, 0.79):
@@ -74,7 +68,7 @@ def test_equal_parameters_mean_equal_slopes(make: type[AdditiveNoise]) -> None:
 
 
 @pytest.mark.parametrize("make", [gaussian, laplace])
-def test_slope_at_agrees_with_the_derivative(make: type[AdditiveNoise]) -> None:
+def test_slope_at_agrees_with_the_derivative(make: Any) -> None:
     profiles = profiles_of(make(shift=1.3))
     epsilon, step = np.array([[0.4, 0.9, 2.0]]), 1e-6
     up, down = (profiles.delta(GROUPS, epsilon + sign * step) for sign in (1.0, -1.0))
@@ -83,7 +77,7 @@ def test_slope_at_agrees_with_the_derivative(make: type[AdditiveNoise]) -> None:
 
 
 @pytest.mark.parametrize("make", [gaussian, laplace])
-def test_profiles_take_minus_infinity(make: type[AdditiveNoise]) -> None:
+def test_profiles_take_minus_infinity(make: Any) -> None:
     profiles = profiles_of(make(shift=1.0))
     assert profiles.delta(GROUPS, np.full((1, 3), -np.inf)).tolist() == [[1.0, 1.0, 1.0]]
 

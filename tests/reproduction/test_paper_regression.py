@@ -16,7 +16,7 @@ import mustdp as md
 
 pytest.importorskip("sklearn")
 
-from mustdp.sampling.schemes import scheme_by_name
+from tests.seams import scheme_by_name
 
 #: Table 4, column sigma: of the noise on the mean of the clipped gradients.
 SIGMA = {

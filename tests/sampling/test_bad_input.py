@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.sampling.schemes import scheme_from_description
+from tests.seams import scheme_from_description
 
 NAMED: dict[str, tuple[Callable[..., md.types.Scheme], dict[str, Any]]] = {
     "poisson": (md.poisson, {"n": 100}),

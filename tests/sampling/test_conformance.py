@@ -15,11 +15,10 @@ import mustdp as md
 from mustdp.accounting.plan import describe, plan_from_description
 from mustdp.calibration.compare import schemes_of
 from mustdp.errors import Contradiction
-from mustdp.sampling.batch import Batch
 from mustdp.sampling.catalogue import CATALOGUE, EPOCHS, SIZES, RegisteredScheme
-from mustdp.sampling.epochs import Epoch, Sampling, epoch_from_description
-from mustdp.sampling.law import MultiplicityLaw
-from mustdp.sampling.schemes import Scheme, scheme_from_description
+from mustdp.sampling.epochs import Sampling, epoch_from_description
+from mustdp.sampling.schemes import scheme_from_description
+from mustdp.types import Batch, Epoch, MultiplicityLaw, Scheme
 from tests.cli.running import Run, answer, check_refused, runner
 
 ENTRIES = (*CATALOGUE, *EPOCHS.values())

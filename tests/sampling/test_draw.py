@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
+from tests.seams import draw_in_portions
 
 SEEDS = st.integers(0, 2**32)
 
@@ -138,7 +139,7 @@ def test_cost_follows_the_batch(n: int) -> None:
 
 
 def test_large_counts_are_drawn_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mustdp.sampling.draws._PORTION", 64)
+    draw_in_portions(monkeypatch, 64)
     batch = md.wr(50, 1000).draw(np.random.default_rng(2))
     assert batch.size == 1000
     assert batch.distinct == 50

@@ -14,7 +14,7 @@ import mustdp as md
 from mustdp.randomness.keys import EPOCHS, Substreams
 from mustdp.sampling.draws import BinRange, portion_of
 from mustdp.sampling.epochs import epoch_from_description
-from mustdp.sampling.streams import BatchStream
+from mustdp.types import BatchStream
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value, p_value_of_counts
 
 EPOCHS_OF_TWELVE: list[md.types.Epoch] = [md.random_allocation(12, 5), md.shuffle(12, 5)]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
-from mustdp.sampling.law import MultiplicityLaw
+from mustdp.types import MultiplicityLaw
 from tests.accounting.subsampling.exact_pairs import binomial
 from tests.sampling.exact_laws import joint_law, law_of
 

@@ -11,7 +11,8 @@ import pytest
 import mustdp as md
 from mustdp.errors import NumericalFailure
 from mustdp.sampling import law as law_module
-from mustdp.sampling.law import MultiplicityLaw, Stage, chain_law, stage_law
+from mustdp.sampling.law import chain_law, stage_law
+from mustdp.types import MultiplicityLaw, Stage
 
 
 def log_choose(n: int, k: int) -> mp.mpf:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
-from mustdp.estimation.designs import Level, NestedDesign
+from mustdp.types import NestedDesign
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value
 from tests.sampling.exact_laws import Counts, joint_law
 
@@ -36,7 +36,7 @@ def test_the_design_describes_itself() -> None:
     listed = design(10_000, [[4, "wor", 50], [6, "wr", 80]])
     assert listed == BAG
     assert hash(listed) == hash(BAG)
-    assert DEEP.levels[1] == Level(2, "wor", 60)
+    assert DEEP.levels[1] == (2, "wor", 60)
     described = json.loads(json.dumps(BAG.describe()))
     assert described["releases"] == 24
     assert [level["subsets"] for level in described["levels"]] == [4, 24]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
+import mustdp as md
 from mustdp.accounting.epochs.terms import Term
 from tests.arrays import FloatArray
 
@@ -55,3 +60,66 @@ def test_prices_are_as_accurate_as_they_say(shift: float) -> None:
 
 def test_a_price_that_is_off_would_be_noticed() -> None:
     assert largest_error(1.0, 2e-11) > Term(1.0).error
+
+
+def allocated(sigma: float, bins: int, epochs: int = 1) -> md.types.Plan:
+    one = md.subsample(md.random_allocation(10**6, bins), md.gaussian(noise_multiplier=sigma))
+    return md.repeat(epochs, one)
+
+
+def price(term: Term, d: float) -> float:
+    """E(D - d)_+ at any d."""
+    value = float(term.value(np.array([d]))[0])
+    return value if d >= term.mean else value + term.mean - d
+
+
+def two_bins(alpha: float, s: float, replaced: bool) -> float:
+    """H_alpha of two bins by one-dimensional integrals: the second term in closed form."""
+    term = Term(s, alpha if replaced else 0.0)
+    goal = 0.0 if replaced else 2.0 * alpha
+
+    def given(g: float) -> float:
+        up = math.exp(s * g - s * s / 2)
+        own = up - alpha * math.exp(-s * g - s * s / 2) if replaced else up
+        return price(term, goal - own) * float(norm.pdf(g))
+
+    whole = quad(given, -9, 9, epsabs=1e-13, epsrel=1e-11, limit=400, points=[-2, 0, 2])
+    return float(whole[0]) / 2.0
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_two_bins_by_quadrature(relation: str) -> None:
+    account = md.account(allocated(1.25, 2), relation=relation)
+    for epsilon in (0.0, 0.3, 1.0):
+        exact = two_bins(math.exp(epsilon), 0.8, relation == "replace_one")
+        found = account.delta(epsilon)
+        assert found.lower <= exact <= found.upper
+        assert found.upper - found.lower <= 4e-3 * exact
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_an_epoch_that_ends_after_one_batch_is_in_closed_form(relation: str) -> None:
+    noise = md.gaussian(noise_multiplier=1.25)
+    plan = md.subsample(md.random_allocation(100, 4).first(1), noise)
+    account = md.account(plan, relation=relation)
+    for epsilon in (0.0, 0.2, 0.6):
+        alpha = math.exp(epsilon)
+        term = Term(0.8, alpha if relation == "replace_one" else 0.0)
+        goal = 3.0 * (alpha - 1.0) if relation == "replace_one" else 4.0 * alpha - 3.0
+        exact = price(term, goal) / 4.0
+        found = account.delta(epsilon)
+        assert found.lower <= exact <= found.upper
+        assert found.upper <= 1.01 * exact
+
+
+def test_the_term_has_the_prices_of_its_definition() -> None:
+    rng = np.random.default_rng(7)
+    g = rng.standard_normal(400_000)
+    for s, alpha in ((1.2, 0.0), (0.7, 1.5)):
+        term = Term(s, alpha)
+        drawn = np.exp(s * g - s * s / 2) - alpha * np.exp(-s * g - s * s / 2)
+        for d in (-0.5, 0.2, 1.4):
+            excess = np.maximum(drawn - d, 0.0)
+            error = 5.0 * float(excess.std()) / math.sqrt(g.size)
+            assert abs(price(term, d) - float(excess.mean())) <= error
+            assert abs(price(term, d) * 1.05 - float(excess.mean())) > error

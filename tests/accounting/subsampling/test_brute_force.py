@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from mustdp import gaussian, laplace, multistage, one_step, poisson
-from mustdp.accounting.subsampling.one_step import upper_bound
 from mustdp.types import Scheme
 from tests.accounting.subsampling.enumerated import (
     FloatArray,
@@ -21,6 +20,7 @@ from tests.accounting.subsampling.enumerated import (
     staged_batches,
     sum_laws,
 )
+from tests.seams import upper_bound
 
 EPSILONS = np.array([0.0, 0.05, 0.2, 0.5, 1.0, 2.0])
 MAKERS = {"gaussian": gaussian, "laplace": laplace}

@@ -22,9 +22,9 @@ from mustdp import (
     wor,
     wr,
 )
-from mustdp.accounting.subsampling.one_step import LARGEST_OF_ONE_STEP, attained_values, upper_bound
 from mustdp.types import Scheme
 from tests.arrays import FloatArray
+from tests.seams import replace_direction, upper_bound
 
 EPSILONS = np.array([0.0, 1e-12, 1e-8, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0, 300.0, 600.0])
 SCHEMES: dict[str, Scheme] = {
@@ -73,7 +73,7 @@ def test_every_corner_gives_ordered_finite_bounds_without_a_warning(
 def test_bad_epsilons_are_refused(epsilon: Any) -> None:
     with pytest.raises(InvalidParameter, match="epsilon must be a number or a non-empty list"):
         one_step(wor(10, 3), gaussian(shift=1.0), epsilon)
-    assert LARGEST_OF_ONE_STEP == 600.0
+    one_step(wor(10, 3), gaussian(shift=1.0), 600.0)
 
 
 @pytest.mark.parametrize("group", [0, 11, 1.0, True, "1", None])
@@ -179,17 +179,15 @@ def test_pieces_agree_with_the_whole() -> None:
         for direction in ("remove", "add")
     ]
     assert np.array_equal(step.upper, np.maximum(*parts))
-    families = attained_values(scheme, mechanism, epsilon, relation="add_remove")
-    assert np.array_equal(step.lower, np.maximum(*families.values()))
+    assert np.array_equal(step.lower, np.maximum(*step.attained.values()))
 
 
 @pytest.mark.parametrize("direction", ["remove_direction", "add_direction"])
 def test_under_add_remove_the_larger_direction_counts(
     direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        f"mustdp.accounting.subsampling.one_step.{direction}",
-        lambda law, inner, epsilon: np.full(epsilon.size, 0.9),
+    replace_direction(
+        monkeypatch, direction, lambda law, inner, epsilon: np.full(epsilon.size, 0.9)
     )
     for scheme in (wr(20, 6), must_ow(20, 10, 6), poisson(20, 0.3)):
         step = one_step(scheme, gaussian(shift=0.6), [0.1, 0.9], relation="add_remove")

@@ -15,8 +15,7 @@ from scipy import stats
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation import bootstrap as room
-from mustdp.estimation.bootstrap import settle_design
+from tests.seams import replace_open_source, settle_design
 
 N = 2000
 SCHEME = md.wor(N, 100)
@@ -298,7 +297,7 @@ def test_bad_parameters_are_refused_before_data_are_touched(
     def touched(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("the data were opened")
 
-    monkeypatch.setattr(room, "open_source", touched)
+    replace_open_source(monkeypatch, touched)
     refused: list[dict[str, Any]] = [
         {"statistic": "mode"},
         {"lower": 100, "upper": 0},

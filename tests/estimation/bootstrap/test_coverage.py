@@ -15,15 +15,22 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.estimation import bag_of_little_bootstraps
 from mustdp.estimation.bootstrap import Inference, in_halves, infer, spread_of
-from mustdp.estimation.designs import Design, bag_of_little_bootstraps
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.counts import Proportion
-from mustdp.estimation.statistics.moments import Correlation, Mean, StandardDeviation, Variance
-from mustdp.estimation.statistics.quantiles import Median, Quantile
 from mustdp.estimation.statistics.statistic import Statistic
-from mustdp.estimation.statistics.user import UserStatistic
 from mustdp.numerics.arrays import FloatArray
+from mustdp.types import (
+    Correlation,
+    Design,
+    Mean,
+    Median,
+    Proportion,
+    Quantile,
+    StandardDeviation,
+    UserStatistic,
+    Variance,
+)
 
 #: 95 % of 200 within three standard errors.
 ENOUGH = 0.90

@@ -10,12 +10,9 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.designs import (
-    Design,
-    bag_of_little_bootstraps,
-    double_bootstrap,
-    repeated_pairs,
-)
+from mustdp.estimation import bag_of_little_bootstraps, double_bootstrap
+from mustdp.types import Design
+from tests.seams import repeated_pairs
 
 DESIGNS = [
     Design(md.wor(40, 12), 4000),

@@ -11,10 +11,9 @@ from scipy import stats
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.bootstrap import check_kind, infer
-from mustdp.estimation.designs import Design
 from mustdp.estimation.intervals import Spread
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.moments import Mean, Variance
+from mustdp.types import Design, Mean, Variance
 
 
 def test_t_quantiles_grow_where_little_is_known() -> None:

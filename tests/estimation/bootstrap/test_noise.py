@@ -8,8 +8,8 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap import settle_design
-from mustdp.estimation.designs import Design
+from mustdp.types import Design
+from tests.seams import settle_design
 
 NAN, INF = math.nan, math.inf
 
@@ -37,7 +37,7 @@ def test_noise_in_bounds_out() -> None:
 @pytest.mark.parametrize("way", ["noise_multiplier", "epsilon"])
 def test_delta_has_no_default_and_one_is_recommended(way: str) -> None:
     with pytest.raises(InvalidParameter, match=r"delta must be given.*n = 1000, 0\.0001 or less"):
-        settle_design(Design(md.wor(1000, 50), 20), **{way: 1.0})  # type: ignore[arg-type]
+        settle_design(Design(md.wor(1000, 50), 20), **{way: 1.0})
 
 
 def test_what_cannot_be_certified_is_infinite_and_never_a_number() -> None:
@@ -67,4 +67,4 @@ def test_what_cannot_be_certified_is_infinite_and_never_a_number() -> None:
 )
 def test_bad_budgets(given: dict[str, float], named: str) -> None:
     with pytest.raises(InvalidParameter, match=named):
-        settle_design(Design(md.wor(100, 10), 5), **{"delta": 1e-3, **given})  # type: ignore[arg-type]
+        settle_design(Design(md.wor(100, 10), 5), **{"delta": 1e-3, **given})

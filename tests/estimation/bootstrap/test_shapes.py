@@ -14,9 +14,8 @@ from mustdp.errors import NumericalFailure
 from mustdp.estimation.bootstrap import check_shape, settle_design, shape_of
 from mustdp.estimation.queries import JointQuery, LinearQuery, exact_release
 from mustdp.estimation.schema import Shape, SubsetSchema
-from mustdp.estimation.statistics.moments import Mean
 from mustdp.estimation.statistics.statistic import Statistic, read_statistic
-from mustdp.mechanisms.mechanism import Gaussian
+from mustdp.types import Gaussian, Mean
 
 AVERAGE = md.types.UserStatistic(lambda v, c: c @ v / c.sum(), sensitivity=0.4, average=True)
 TWO = md.types.UserStatistic(

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap import spread_of
-from mustdp.estimation.designs import Design, bag_of_little_bootstraps, double_bootstrap
-from mustdp.numerics.arrays import FloatArray
+from mustdp.estimation import bag_of_little_bootstraps, double_bootstrap
+from mustdp.types import Design
+from tests.seams import spread_of
 
 CASES = [
     (Design(md.wor(10_000, 500), 100), 0.5),
@@ -25,7 +26,7 @@ CASES = [
 
 def simulated(
     design: Design, noise: float, rng: np.random.Generator, influence: float = 1.0
-) -> FloatArray:
+) -> NDArray[np.float64]:
     """Replicates of a mean that is truly zero, with all three sources of error, all normal."""
     size = design.subsets, design.reuse
     data = rng.normal(0.0, math.sqrt(influence / design.n))

@@ -10,13 +10,12 @@ from scipy import stats
 
 from mustdp.estimation.queries import Piece
 from mustdp.estimation.release import clustered, run_rounds
-from mustdp.estimation.result import ReleasedEstimate
 from mustdp.estimation.schema import PublicSchema, read_schema
 from mustdp.estimation.statistics.statistic import StatisticRequest, read_statistic
 from mustdp.estimation.tables import read_groupings
-from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import NoiseSource
+from mustdp.types import Relation, ReleasedEstimate
 
 #: Chance of an error of either kind in one check of a coverage.
 ALPHA = 1e-4

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mustdp.estimation.queries import JointSums, Piece
-from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Relation
 
 
 def movements(

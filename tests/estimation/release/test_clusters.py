@@ -18,8 +18,8 @@ from mustdp.estimation.release import clustered
 from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.counts import CellCounts, CellSquares, Crossed, Listed, Within
 from mustdp.estimation.statistics.moments import Influences, Moments
-from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.types import Relation
 from tests.estimation.release.swapping import allowed
 
 COLUMNS = (Column("y", Range(0.0, 20.0)), Column("kind", categories=("a", "b")))

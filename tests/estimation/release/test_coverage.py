@@ -15,7 +15,7 @@ from scipy import stats
 
 import mustdp as md
 from mustdp.estimation.intervals import fieller_interval, released_spread, satterthwaite
-from mustdp.estimation.result import ReleasedEstimate
+from mustdp.types import ReleasedEstimate
 from tests.estimation.release.simulated import accepted, covered, public, released
 
 pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")

@@ -15,6 +15,7 @@ import pytest
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from tests.cli.running import Run, runner
+from tests.seams import engine_of
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -225,19 +226,17 @@ def test_nan_is_refused_unless_something_is_said() -> None:
 
 def test_sums_that_64_bits_would_not_hold() -> None:
     """Contributions are just below 2^52 steps: a few thousand of them pass 2^63."""
-    from mustdp.data.engines import DuckDialect
-
     connection = duckdb.connect()
     relation = connection.sql("SELECT 1 AS x FROM range(4096)")
-    term = DuckDialect().total(DuckDialect().truncated("4503599627370495.5e0 * x"))
+    engine = engine_of(relation)
+    assert engine is not None
+    term = engine.dialect.total(engine.dialect.truncated("4503599627370495.5e0 * x"))
     (row,) = relation.query("records", f"SELECT {term} FROM records").fetchall()
     assert row == (4096 * (2**52 - 1),)
 
 
 def test_rounding_is_towards_zero(opened: Opened) -> None:
     """A cast of DuckDB rounds to the nearest: one record in the middle would be a step longer."""
-    from mustdp.data.engines import engine_of
-
     values = [1.5, 2.5, -1.5, -2.5, 0.9999999999999999, -0.9999999999999999, 2.0**51 + 0.5]
     engine = engine_of(opened(pandas.DataFrame({"x": values})))
     assert engine is not None

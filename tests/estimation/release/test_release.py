@@ -13,7 +13,7 @@ import mustdp as md
 from mustdp.estimation.queries import JointSums
 from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.moments import Moments
-from mustdp.mechanisms.relation import Relation
+from mustdp.types import Relation
 
 pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

@@ -19,7 +19,7 @@ from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.counts import CellCounts, Crossed, Listed, OneCell, Within
 from mustdp.estimation.statistics.moments import Influences, Moments, WeightSquares
 from mustdp.estimation.statistics.quantiles import QuantileCurve, QuantileWindow
-from mustdp.mechanisms.relation import Relation
+from mustdp.types import Relation
 from tests.estimation.release.swapping import allowed, movements
 
 COLUMNS = (

@@ -16,11 +16,10 @@ from tests.reporting.explorer.visiting import (
     SMALL,
     Explorer,
     complete,
-    in_browser,
-    readable,
     running,
 )
 from tests.reporting.pages.looking import faults, look, no_axe, violations
+from tests.seams import in_browser, readable
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
 

@@ -11,8 +11,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from mustdp.reporting import explorer as server
 from tests.reporting.explorer.visiting import Explorer, get, running
+from tests.seams import replace_table_in_explorer
+
+#: How many requests the explorer works on at once.
+MOST_AT_ONCE = 64
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +88,7 @@ def test_a_fault_is_a_status_and_says_its_kind_alone(
     def broken(*_: object) -> bytes:
         raise RuntimeError("a secret")
 
-    monkeypatch.setitem(server._MADE, ("table", "csv"), broken)
+    replace_table_in_explorer(monkeypatch, broken)
     reply = get(explorer, "table.csv?n=12")
     assert reply.status == 500
     assert b"RuntimeError" in reply.content
@@ -96,13 +99,13 @@ def test_a_fault_is_a_status_and_says_its_kind_alone(
 
 def test_clients_that_never_finish_do_not_pile_up(explorer: Explorer) -> None:
     with ExitStack() as held:
-        silent = [held.enter_context(connected(explorer)) for _ in range(2 * server._MOST_AT_ONCE)]
+        silent = [held.enter_context(connected(explorer)) for _ in range(2 * MOST_AT_ONCE)]
         for one in silent:
             one.sendall(b"GET /")
         begun = time.monotonic()
         assert get(explorer, "defaults.json").status == 200
         assert time.monotonic() - begun < 10
         busy = [one for one in threading.enumerate() if "process_request" in one.name]
-        assert len(busy) <= server._MOST_AT_ONCE + 5
+        assert len(busy) <= MOST_AT_ONCE + 5
         assert silent[0].recv(1) == b""  # the oldest made room
     assert settled()

@@ -17,10 +17,10 @@ from tests.reporting.explorer.visiting import (
     Explorer,
     complete,
     get,
-    readable,
     running,
     state,
 )
+from tests.seams import readable
 
 
 def test_it_listens_on_this_machine_only(explorer: Explorer) -> None:

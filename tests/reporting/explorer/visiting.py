@@ -10,27 +10,15 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any, NamedTuple
 
-from mustdp.numerics.formatting import readable
-from mustdp.reporting.explorer import Explorer, in_browser
+from tests.seams import explorer as new_explorer
+
+#: A running explorer.
+Explorer = Any
 
 #: A small state that is computed in seconds.
 SMALL = "n=12&b=6&m=2&steps=2&delta=1e-2&noise=3.5&relation=replace-one"
 #: The same for two records of one person, more or less, and with whole epochs.
 WHOLE = SMALL.replace("replace-one", "add-remove") + "&group=2&with-epochs=yes"
-
-
-__all__ = [
-    "SMALL",
-    "WHOLE",
-    "Explorer",
-    "Reply",
-    "complete",
-    "get",
-    "in_browser",
-    "readable",
-    "running",
-    "state",
-]
 
 
 class Reply(NamedTuple):
@@ -41,7 +29,7 @@ class Reply(NamedTuple):
 
 @contextmanager
 def running() -> Iterator[Explorer]:
-    explorer = Explorer()
+    explorer = new_explorer()
     thread = Thread(target=explorer.serve, daemon=True)
     thread.start()
     try:

@@ -10,10 +10,8 @@ from importlib import resources
 from importlib.util import find_spec
 from typing import Any
 
-from mustdp.reporting.pages import Page, PageTable, environment
+from mustdp.reporting.pages import Page, environment
 from tests.reporting.explorer.driving import missing
-
-__all__ = ["Page", "PageTable", "faults", "look", "no_axe", "page_of", "until", "violations"]
 
 #: Every fault as words: sideways scrolling, text that is hard to read, boxes that hide something.
 _FAULTS = """

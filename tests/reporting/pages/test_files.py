@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.reporting.pages import Page
+from tests.seams import page
 
 
 def test_what_was_written_is_there_and_nothing_else(tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     for title in ("first ε", "second"):
-        assert Page(title).write(target) == target
-    assert target.read_text(encoding="utf-8") == Page("second").html()
+        assert page(title).write(target) == target
+    assert target.read_text(encoding="utf-8") == page("second").html()
     assert os.listdir(tmp_path) == ["page.html"]
     mask = os.umask(0)
     os.umask(mask)
@@ -35,7 +35,7 @@ def test_a_failure_leaves_the_old_content(
 
     monkeypatch.setattr(os, name, fail)
     with pytest.raises(type(problem)):
-        Page("New").write(target)
+        page("New").write(target)
     monkeypatch.undo()
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["page.html"]
@@ -43,5 +43,5 @@ def test_a_failure_leaves_the_old_content(
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        Page("New").write(tmp_path / "nowhere" / "page.html")
+        page("New").write(tmp_path / "nowhere" / "page.html")
     assert os.listdir(tmp_path) == []

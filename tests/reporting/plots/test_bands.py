@@ -10,7 +10,8 @@ from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 
 import mustdp as md
-from mustdp.reporting.plots.drawing import DARK, LIGHT, look_of, new_axes
+from mustdp.reporting.plots import DARK, LIGHT
+from tests.seams import look_of, new_axes
 
 EPSILON = np.linspace(0.1, 3.0, 30)
 STEP = {

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.reporting.explorer.driving import browser, missing
-from tests.reporting.pages.looking import Page, PageTable, faults, look, no_axe, page_of, violations
+from tests.reporting.pages.looking import faults, look, no_axe, page_of, violations
 from tests.reporting.report.browsing import BROWSER, measured, picture_of
 from tests.reporting.report.questions import SAME_GUARANTEE, page
+from tests.seams import page as plain_page
+from tests.seams import page_table
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
 
@@ -68,7 +70,7 @@ def test_pages_can_be_read_and_faults_are_seen(tmp_path: Path) -> None:
 
 def test_a_wide_table_scrolls_in_its_box(tmp_path: Path) -> None:
     """On a desktop; so the checks of boxes above say something."""
-    table = PageTable([f"column {k}" for k in range(40)], [["1234567"] * 40])
+    table = page_table([f"column {k}" for k in range(40)], [["1234567"] * 40])
     wide = page_of("{{ table(shown) }}", shown=table)
     for width, scrolls in ((1280, True), (390, False)):
         found = measured(wide, width, tmp_path)
@@ -83,7 +85,7 @@ def test_no_request_leaves_the_page(tmp_path: Path) -> None:
 
 
 def test_the_measurement_would_see_a_fault(tmp_path: Path) -> None:
-    faulty = Page("x" * 10).html().replace(
+    faulty = plain_page("x" * 10).html().replace(
         "</main>",
         '<div style="width:600px">wide</div><img src="file:///nowhere/else.png" alt=""></main>',
     )  # fmt: skip

@@ -9,16 +9,18 @@ import pytest
 
 from mustdp import InvalidParameter
 from mustdp.training import load_data
-from mustdp.training.data import cifar10
+from tests.seams import shorten_cifar10
 
 FEW = 6
+#: The names under which the data set is published, in the order of its records.
+FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 
 
 def write(folder: Path, *, largest: int = 10) -> None:
     """Small files of the same layout, each record recognisable by its label and colours."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(10)
-    for number, name in enumerate((*cifar10.TRAINING, cifar10.TEST)):
+    for number, name in enumerate(FILES):
         records = rng.integers(0, 256, (FEW, 3073), dtype=np.uint8)
         records[:, 0] = np.arange(FEW) % largest
         records[:, 1:1025], records[:, 1025] = 255, number
@@ -27,10 +29,10 @@ def write(folder: Path, *, largest: int = 10) -> None:
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cifar10, "RECORDS", FEW)
+    shorten_cifar10(monkeypatch, FEW)
 
 
-@pytest.mark.parametrize("subfolder", ["", cifar10.FOLDER])
+@pytest.mark.parametrize("subfolder", ["", "cifar-10-batches-bin"])
 def test_all_records_in_their_order(tmp_path: Path, subfolder: str) -> None:
     write(tmp_path / subfolder)
     data = load_data("cifar10", tmp_path)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from mustdp import InvalidParameter
-from mustdp.training.data.mnist import read_idx, write_idx
+from tests.seams import read_idx, write_idx
 
 
 @given(arrays(np.uint8, array_shapes(max_dims=3, max_side=5, min_side=0)))

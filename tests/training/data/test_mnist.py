@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mustdp import InvalidParameter
-from mustdp.training.data.mnist import load_mnist, write_idx
+from tests.seams import load_mnist, write_idx
 from tests.training.data.places import SHARED, needs_mnist
 
 RNG = np.random.default_rng(0)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.seams import replace_linear_data_check, replace_linear_noise
 
 pytest.importorskip("sklearn")
 
@@ -17,8 +20,6 @@ from sklearn.model_selection import cross_val_score
 
 import mustdp as md
 from mustdp import BudgetExceeded, InvalidParameter
-from mustdp.training.linear import models as estimator
-from mustdp.training.linear.descent import ExactNoise
 
 N = 200
 PLAIN: dict[str, Any] = {"m": 20, "steps": 5, "noise_multiplier": 4.0, "delta": 1e-5}
@@ -46,13 +47,15 @@ def test_every_fit_is_charged_once_before_its_noise(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charged_before: list[int] = []
-    released = ExactNoise.released
 
-    def noted(self: ExactNoise, total: Any) -> Any:
-        charged_before.append(len(entries(file)))
-        return released(self, total)
+    def noted(released: Callable[..., Any]) -> Callable[..., Any]:
+        def after_the_charge(noise: Any, total: Any) -> Any:
+            charged_before.append(len(entries(file)))
+            return released(noise, total)
 
-    monkeypatch.setattr(ExactNoise, "released", noted)
+        return after_the_charge
+
+    replace_linear_noise(monkeypatch, noted)
     model = md.DPLinearRegression(ledger=file, **PLAIN).fit(*line())
     model.fit(*line())
     assert charged_before == [1] * 5 + [2] * 5
@@ -67,7 +70,7 @@ def test_what_does_not_fit_is_refused_before_the_data_are_looked_at(
     def look(*_: Any, **__: Any) -> None:
         raise AssertionError("the data were looked at")
 
-    monkeypatch.setattr(estimator, "validate_data", look)
+    replace_linear_data_check(monkeypatch, look)
     model = md.DPLinearRegression(ledger=file, **{**PLAIN, "noise_multiplier": 0.5})
     with pytest.raises(BudgetExceeded) as refused:
         model.fit(*line())

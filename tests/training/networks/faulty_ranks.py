@@ -15,10 +15,10 @@ import torch
 from torch import distributed
 
 import mustdp as md
-from mustdp.calibration.budget import calibrated_budget
-from mustdp.ledger.file import ChargedRun, LedgerFile
-from mustdp.randomness.keys import SeededRelease
+from mustdp import calibrated_budget
+from mustdp.ledger.file import ChargedRun
 from mustdp.training.networks.checkpoint import CheckpointFile
+from mustdp.types import LedgerFile, SeededRelease
 from tests.training.networks import runs
 from tests.training.networks.two_processes import join
 

@@ -20,9 +20,9 @@ from typing import Any
 import torch
 
 import mustdp as md
-from mustdp.sampling.streams import BatchStream
 from mustdp.training.networks.clipping import Clipper
 from mustdp.training.networks.noise import StepNoise
+from mustdp.types import BatchStream
 from tests.training.networks import runs
 
 STEPS = 6

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import mustdp as md
-from mustdp.calibration.budget import Budget, calibrated_budget
-from mustdp.randomness.keys import SeededRelease
-from mustdp.training.networks.trainer import PrivateTrainer
+from mustdp import PrivateTrainer, calibrated_budget
+from mustdp.types import Budget, SeededRelease
 
 N = 60
 LOSS = nn.CrossEntropyLoss(reduction="none")

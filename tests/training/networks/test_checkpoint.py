@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.seams import checkpoint_file, step_noise
+
 torch = pytest.importorskip("torch")
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.training.networks.checkpoint import CheckpointFile
-from mustdp.training.networks.noise import StepNoise
 from tests.training.networks import runs
 
 
@@ -56,7 +56,7 @@ def test_without_a_seed_batches_go_on_and_noise_is_fresh(path: Path) -> None:
 def test_the_noise_cannot_be_had_from_the_file(path: Path) -> None:
     run = runs.trainer(checkpoint=path)
     run.train(1)
-    state = CheckpointFile(path).read()
+    state = checkpoint_file(path).read()
     saved = {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
     assert set(state) == saved | {"clipping", "average", "extra"}
     assert run._batches.key.text == state["batches"]["seed"]
@@ -66,8 +66,8 @@ def test_the_noise_cannot_be_had_from_the_file(path: Path) -> None:
     with pytest.raises(TypeError, match="never copied"):
         pickle.dumps(run._noise)
     theirs, ours = (torch.zeros(5, dtype=torch.int64) for _ in range(2))
-    StepNoise(run._batches.key, 1e6).add(0, theirs)
-    StepNoise(run._batches.key, 1e6).add(0, ours)
+    step_noise(run._batches.key, 1e6).add(0, theirs)
+    step_noise(run._batches.key, 1e6).add(0, ours)
     assert not torch.equal(theirs, ours)
 
 
@@ -75,7 +75,7 @@ def test_nothing_is_shown_before_it_is_charged_on_disk(path: Path) -> None:
     seen = []
 
     def watch(event: Any) -> None:
-        state = CheckpointFile(path).read()
+        state = checkpoint_file(path).read()
         ledger = md.Ledger.from_json(state["ledger"])
         seen.append((event.steps, len(event.losses_not_private), ledger.steps))
         on_disk = torch.cat([v.flatten() for v in state["model"].values()])
@@ -98,7 +98,7 @@ def test_a_run_that_breaks_off_hands_back_what_was_released_last(path: Path) -> 
     run._optimizer.step = breaking
     with pytest.raises(KeyboardInterrupt):
         run.train()
-    state = CheckpointFile(path).read()
+    state = checkpoint_file(path).read()
     assert run.steps == md.Ledger.from_json(state["ledger"]).steps == 3
     on_disk = torch.cat([v.flatten() for v in state["model"].values()])
     assert torch.equal(on_disk, runs.weights(run.model))

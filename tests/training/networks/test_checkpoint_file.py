@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.training.networks.checkpoint import CheckpointFile
+from tests.seams import checkpoint_file
 from tests.training.networks import runs
 
 STATE = {"weights": torch.arange(4.0), "steps": 3}
@@ -25,8 +25,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.pt"
 
 
-def written(path: Path) -> CheckpointFile:
-    file = CheckpointFile(path)
+def written(path: Path) -> Any:
+    file = checkpoint_file(path)
     file.write(STATE)
     return file
 
@@ -42,23 +42,23 @@ def test_a_file_of_another_version_is_refused_by_its_version(path: Path) -> None
     checksum = hashlib.sha256(body).hexdigest().encode()
     path.write_bytes(b"mustdp training checkpoint 1\n" + checksum + b"\n" + body)
     with pytest.raises(InvalidParameter, match="of version 2, got version 1"):
-        CheckpointFile(path).read()
+        checkpoint_file(path).read()
     path.unlink()
     written(path)
     later = path.read_bytes().replace(b"checkpoint 2\n", b"checkpoint 3\n")
     path.write_bytes(later)
     with pytest.raises(InvalidParameter, match="of version 2, got version 3"):
-        CheckpointFile(path).read()
+        checkpoint_file(path).read()
 
 
 def test_written_outside_of_held_the_same_rules_hold(path: Path) -> None:
     file = written(path)
     file.write({**STATE, "steps": 4})
-    assert CheckpointFile(path).read()["steps"] == 4
+    assert checkpoint_file(path).read()["steps"] == 4
     with pytest.raises(InvalidParameter, match="written by another run"):
-        CheckpointFile(path).write(STATE)
+        checkpoint_file(path).write(STATE)
     with file.held(), pytest.raises(InvalidParameter, match="in use by another run"):
-        CheckpointFile(path).write(STATE)
+        checkpoint_file(path).write(STATE)
     assert names(path) == ["run.pt", "run.pt.lock"]
 
 
@@ -79,7 +79,7 @@ def test_a_lock_that_is_taken_away_ends_the_run(path: Path, replaced: bool) -> N
     with pytest.raises(InvalidParameter, match="was removed or replaced"):
         run.train()
     assert shown == [1, 2]
-    ledger = md.Ledger.from_json(CheckpointFile(path).read()["ledger"])
+    ledger = md.Ledger.from_json(checkpoint_file(path).read()["ledger"])
     assert run.steps == ledger.steps == 2
 
 
@@ -96,7 +96,7 @@ def test_two_trainers_do_not_end_on_one_file(path: Path) -> None:
     with pytest.raises(InvalidParameter, match=r"was written by another run|removed or replaced"):
         run.train()
     assert other_ended == [6]
-    assert md.Ledger.from_json(CheckpointFile(path).read()["ledger"]).steps == 6
+    assert md.Ledger.from_json(checkpoint_file(path).read()["ledger"]).steps == 6
 
 
 def test_a_lock_deleted_while_the_file_is_moved(
@@ -150,11 +150,11 @@ def test_what_is_no_file_is_no_checkpoint(path: Path, kind: str) -> None:
     else:
         path.symlink_to(target)
     before = names(path)
-    assert CheckpointFile(path).exists()
+    assert checkpoint_file(path).exists()
     with pytest.raises(InvalidParameter, match=r"run\.pt"):
         runs.trainer(checkpoint=path)
     with pytest.raises(InvalidParameter):
-        CheckpointFile(path).write(STATE)
+        checkpoint_file(path).write(STATE)
     assert set(names(path)) - {"run.pt.lock"} == set(before)
 
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.seams import quantile_rule
+
 torch = pytest.importorskip("torch")
 
 from torch import nn
 
 import mustdp as md
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
-from mustdp.training.networks.rules import QuantileRule
 from tests.training.networks import runs
 
 QUIET = 1e-9  # a noise multiplier that leaves the clipped sum as it is, to seven digits
@@ -557,6 +558,6 @@ def test_a_metric_sees_only_what_is_saved(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("threshold", [1e-320, 1e300, math.inf, math.nan, 0.0, None])
 def test_a_threshold_that_cannot_have_been_reached_is_refused(threshold: float | None) -> None:
-    rule = QuantileRule(md.types.QuantileClipping(), 1.0, 1.0, 100.0)
+    rule = quantile_rule(md.types.QuantileClipping(), 1.0, 1.0, 100.0)
     with pytest.raises(NumericalFailure, match="threshold"):
         rule.restore(threshold)

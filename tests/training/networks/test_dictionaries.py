@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.seams import training_records
+
 torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn
@@ -15,7 +17,6 @@ from torch.utils.data import DataLoader, Dataset
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.training.networks.loaders import TrainingRecords
 from tests.training.networks import runs
 
 
@@ -101,7 +102,7 @@ def test_a_collate_function_that_makes_dictionaries() -> None:
         return {name: torch.stack([r[name] for r in records]) for name in ("x", "labels")}
 
     loader = DataLoader(Items(), batch_size=4, shuffle=True, collate_fn=collate)
-    records = TrainingRecords(loader, torch.device("cpu"))
+    records = training_records(loader)
     assert records.names == ("x", "labels")
     rows = records.take(torch.tensor([3, 1]).numpy())
     assert torch.equal(rows.target, tensors()["labels"][[3, 1]])

@@ -7,18 +7,15 @@ from typing import Any
 
 import pytest
 
+from tests.seams import atoms, training_bar
+
 torch = pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.accounting.plan import (
-    InEpoch,
-    atoms,
-)
 from mustdp.errors import (
     InvalidParameter,
     NotCovered,
 )
-from mustdp.training.networks.events import TrainingBar
 from tests.training.networks import runs
 
 BINS = 4
@@ -34,7 +31,7 @@ def epochs(count: int = 2, **options: Any) -> md.types.Budget:
 def charged_epochs(budget: md.types.Budget, steps: int) -> list[tuple[int, int]]:
     """How often, and how many batches of it, for every kind of epoch in the charge."""
     counted = atoms(budget.plan(steps))
-    return [(n, atom.epoch.steps) for atom, n in counted.items() if isinstance(atom, InEpoch)]
+    return [(n, atom.epoch.steps) for atom, n in counted.items() if hasattr(atom, "epoch")]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +181,7 @@ def test_a_schedule_moves_on_every_step_or_every_epoch(every: str, rates: int) -
 
 def test_the_line_on_the_terminal_shows_what_all_epochs_may_cost() -> None:
     budget = epochs()
-    with TrainingBar(budget, 0, show=True) as line:
+    with training_bar(budget, 0) as line:
         line.step(1, None)
         assert line._epsilon == budget.spent().epsilon.upper > budget.spent(BINS).epsilon.upper
 

@@ -18,7 +18,6 @@ torch = pytest.importorskip("torch")
 
 import mustdp as md
 from mustdp.errors import NumericalFailure
-from mustdp.sampling.batch import Batch
 from mustdp.training.networks import layers as rounding
 from mustdp.training.networks.clipping import (
     Workload,
@@ -30,6 +29,7 @@ from mustdp.training.networks.layers import (
     linear,
 )
 from mustdp.training.networks.rules import weights_for
+from mustdp.types import Batch
 from tests.training.networks import exact, runs
 from tests.training.networks.exact import Known, random
 

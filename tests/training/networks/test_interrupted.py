@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -12,12 +13,14 @@ torch = pytest.importorskip("torch")
 
 from torch import nn
 
-from mustdp.training.networks import bookkeeping
+from mustdp import training
 from tests.training.networks import runs
 
+BOOK_KEEPING = Path(str(training.__file__)).parent / "networks" / "bookkeeping.py"
+assert BOOK_KEEPING.is_file()
 #: Whose lines are interrupted: where hooks are registered, used and removed.
 FUNCTIONS = {"_forward", "_remove", "register_forward_hook", "__init__", "take", "_note_taker"}
-FILES = (bookkeeping.__file__, nn.modules.module.__file__, torch.utils.hooks.__file__)
+FILES = (str(BOOK_KEEPING), nn.modules.module.__file__, torch.utils.hooks.__file__)
 
 
 class Presses:

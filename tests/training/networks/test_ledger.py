@@ -12,17 +12,15 @@ from typing import Any
 
 import pytest
 
+from tests.seams import atoms, checkpoint_file, replace_charged_run, replace_step_noise
+
 torch = pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.accounting.plan import atoms
 from mustdp.errors import (
     BudgetExceeded,
     InvalidParameter,
 )
-from mustdp.ledger.file import ChargedRun
-from mustdp.training.networks.checkpoint import CheckpointFile
-from mustdp.training.networks.noise import StepNoise
 from tests.training.networks import runs
 from tests.training.networks.killed_run import log, process
 
@@ -46,13 +44,15 @@ def file(tmp_path: Path) -> str:
 def noises(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The steps for which noise was drawn."""
     drawn: list[int] = []
-    add = StepNoise.add
 
-    def noted(self: StepNoise, step: int, sums: Any) -> None:
-        drawn.append(step)
-        add(self, step, sums)
+    def noted(add: Callable[..., None]) -> Callable[..., None]:
+        def drawing(noise: Any, step: int, sums: Any) -> None:
+            drawn.append(step)
+            add(noise, step, sums)
 
-    monkeypatch.setattr(StepNoise, "add", noted)
+        return drawing
+
+    replace_step_noise(monkeypatch, noted)
     return drawn
 
 
@@ -67,13 +67,15 @@ def test_the_whole_plan_is_charged_once_before_the_first_noise(
     file: str, noises: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    pay = ChargedRun.charge
 
-    def noted(self: ChargedRun, *given: Any, **named: Any) -> None:
-        order.append(f"charged after {len(noises)}")
-        pay(self, *given, **named)
+    def noted(pay: Callable[..., None]) -> Callable[..., None]:
+        def paying(run: Any, *given: Any, **named: Any) -> None:
+            order.append(f"charged after {len(noises)}")
+            pay(run, *given, **named)
 
-    monkeypatch.setattr(ChargedRun, "charge", noted)
+        return paying
+
+    replace_charged_run(monkeypatch, "charge", noted)
     with md.Ledger.open(file) as ledger:
         run = runs.trainer(ledger=ledger, callbacks=[lambda event: event.stop()])
         assert ledger.entries() == ()
@@ -141,36 +143,39 @@ def test_a_ledger_in_memory_is_charged_for_the_plan() -> None:
     assert ledger.steps == STEPS
 
 
-MOMENTS: dict[str, tuple[type, str, bool]] = {
-    "the first state saved, not charged": (ChargedRun, "charge", False),
-    "charged, nothing more": (ChargedRun, "charge", True),
-    "a state saved, not noted": (ChargedRun, "advance", False),
-    "a state noted, not shown": (ChargedRun, "advance", True),
+MOMENTS: dict[str, tuple[str, bool]] = {
+    "the first state saved, not charged": ("charge", False),
+    "charged, nothing more": ("charge", True),
+    "a state saved, not noted": ("advance", False),
+    "a state noted, not shown": ("advance", True),
 }
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("moment", list(MOMENTS))
-def test_killed_and_gone_on(file: str, path: Path, moment: str) -> None:
-    where, name, after = MOMENTS[moment]
+def test_killed_and_gone_on(
+    file: str, path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, after = MOMENTS[moment]
     shown: list[int] = []
 
     def run(killed: bool) -> None:
-        inner: Callable[..., None] = getattr(where, name)
+        def deadly(inner: Callable[..., None]) -> Callable[..., None]:
+            def killing(run: Any, *given: Any, **named: Any) -> None:
+                if after:
+                    inner(run, *given, **named)
+                os.kill(os.getpid(), signal.SIGKILL)
 
-        def deadly(self: ChargedRun, *given: Any, **named: Any) -> None:
-            if after:
-                inner(self, *given, **named)
-            os.kill(os.getpid(), signal.SIGKILL)
+            return killing
 
-        if killed:
-            setattr(where, name, deadly)
+        if killed:  # in a child
+            replace_charged_run(monkeypatch, name, deadly)
         with md.Ledger.open(file) as ledger:
             note = [lambda event: shown.append(event.steps)]
             runs.trainer(ledger=ledger, checkpoint=path, callbacks=note).train()
 
     assert process(lambda: run(True)) == signal.SIGKILL
-    saved = md.Ledger.from_json(CheckpointFile(path).read()["ledger"]).steps
+    saved = md.Ledger.from_json(checkpoint_file(path).read()["ledger"]).steps
     assert saved == (1 if name == "advance" else 0)
     run(False)
     assert charged(file) == [STEPS]
@@ -199,7 +204,7 @@ def test_killed_at_any_time_again_and_again(file: str, path: Path) -> None:
     diary = path.parent / "shown"
     shown = [json.loads(one)[1] for one in diary.read_text().splitlines()] if diary.exists() else []
     assert shown == sorted(set(shown))  # one that was saved may never have been shown
-    assert md.Ledger.from_json(CheckpointFile(path).read()["ledger"]).steps == STEPS
+    assert md.Ledger.from_json(checkpoint_file(path).read()["ledger"]).steps == STEPS
     assert charged(file) == [STEPS]
 
 
@@ -325,7 +330,7 @@ def test_a_state_that_could_not_be_noted_is_not_shown(
             raise OSError("no space left on device")
 
         with monkeypatch.context() as patched:
-            patched.setattr(ChargedRun, "advance", full)
+            patched.setattr("advance", full)
             with pytest.raises(OSError, match="no space"):
                 run.train()
         assert shown == [1, 2]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.seams import checkpoint_file, train_classifier
+
 torch = pytest.importorskip("torch")
 
-from mustdp.training.classify import train_classifier
-from mustdp.training.data.dataset import DataSet
-from mustdp.training.networks.checkpoint import CheckpointFile
+from mustdp.types import DataSet
 from tests.training.networks import runs
 
 
@@ -40,7 +40,7 @@ def test_a_checkpoint(tmp_path: Path, seed: int | None) -> None:
     path = tmp_path / "run.pt"
     run = runs.trainer(seed=seed, checkpoint=path)
     run.train(2)
-    assert CheckpointFile(path).read()["run"]["seed"] == ('"given"' if seed else '"none"')
+    assert checkpoint_file(path).read()["run"]["seed"] == ('"given"' if seed else '"none"')
     assert runs.trainer(seed=seed, checkpoint=path).train(1).seeded is (seed is not None)
     other = None if seed else 3
     with pytest.raises(ValueError, match="its seed is"):

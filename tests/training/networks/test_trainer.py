@@ -12,10 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md
+from mustdp import PrivateTrainer
 from mustdp.errors import InvalidParameter
-from mustdp.randomness.keys import SeededRelease
-from mustdp.training.networks.events import StepEvent
-from mustdp.training.networks.trainer import PrivateTrainer
+from mustdp.types import SeededRelease, StepEvent
 from tests.training.networks import runs
 from tests.training.networks.brute_force import clipped_sum_one_by_one
 

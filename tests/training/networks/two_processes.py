@@ -11,7 +11,7 @@ import torch
 from torch import distributed, nn
 
 import mustdp as md
-from mustdp.randomness.keys import SeededRelease
+from mustdp.types import SeededRelease
 from tests.training.networks import loader_run, runs
 
 #: Batches of few records, so that a process may have nothing to do.

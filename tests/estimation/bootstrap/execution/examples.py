@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from mustdp.data.frames import Source
-from mustdp.estimation.designs import Design
 from mustdp.estimation.queries import Halves, Query, QueryBlock
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.types import Design
 
 #: Longest that anything here waits for another process.
 PATIENCE = 30.0

@@ -10,7 +10,7 @@ import numpy as np
 import mustdp as md
 from mustdp.data.opening import open_source
 from mustdp.estimation.bootstrap import run_replicates
-from mustdp.estimation.designs import Design
+from mustdp.types import Design
 from tests.estimation.bootstrap.execution.examples import Halting
 
 if __name__ == "__main__":

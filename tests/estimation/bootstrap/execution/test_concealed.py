@@ -14,9 +14,9 @@ from mustdp.data.dask import joined, measured, picked
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.bootstrap import Job, Portion, SharedSource, as_table
-from mustdp.estimation.designs import Design
 from mustdp.execution.cluster import Concealed
 from mustdp.randomness.keys import batch_key
+from mustdp.types import Design
 from tests.estimation.bootstrap.execution.examples import Moments
 
 VALUE, SEED = 0.1234567, 2**126 + 987654321

@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.data.dask import DaskSource, open_partitioned
+from mustdp.data import open_partitioned
 from mustdp.data.frames import Source
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
+from mustdp.estimation import bag_of_little_bootstraps
 from mustdp.estimation import bootstrap as cluster_module
 from mustdp.estimation.bootstrap import run_replicates
-from mustdp.estimation.designs import Design, bag_of_little_bootstraps
 from mustdp.estimation.queries import Query
 from mustdp.numerics.arrays import FloatArray
+from mustdp.types import DaskSource, Design
 from tests.estimation.bootstrap.execution.examples import (
     Deadly,
     Failing,

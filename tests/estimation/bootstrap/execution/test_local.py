@@ -17,14 +17,15 @@ import pytest
 import mustdp as md
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
+from mustdp.estimation import bag_of_little_bootstraps
 from mustdp.estimation import bootstrap as local
 from mustdp.estimation import bootstrap as table
 from mustdp.estimation.bootstrap import check_execution, run_replicates
-from mustdp.estimation.designs import Design, bag_of_little_bootstraps
 from mustdp.estimation.queries import Query
 from mustdp.execution import processes as threads
 from mustdp.execution.processes import one_blas_thread
 from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Design
 from tests.estimation.bootstrap.execution.examples import (
     Deadly,
     Failing,

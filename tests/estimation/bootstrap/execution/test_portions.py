@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import mustdp as md
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.estimation import bag_of_little_bootstraps
 from mustdp.estimation import bootstrap as bundles
 from mustdp.estimation import bootstrap as table
 from mustdp.estimation.bootstrap import (
@@ -25,12 +26,11 @@ from mustdp.estimation.bootstrap import (
     handed_out,
     in_bundles,
 )
-from mustdp.estimation.designs import Design, bag_of_little_bootstraps
 from mustdp.estimation.queries import Halves, Query
 from mustdp.estimation.schema import SubsetSchema
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.keys import batch_key
-from mustdp.sampling.batch import Batch
+from mustdp.types import Batch, Design
 from tests.estimation.bootstrap.execution.examples import FileSource, Moments, expected
 
 N = 400

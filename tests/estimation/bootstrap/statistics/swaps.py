@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 from mustdp.estimation.queries import JointQuery, Query
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.counts import Proportion
-from mustdp.estimation.statistics.moments import (
+from mustdp.estimation.statistics.statistic import Statistic
+from mustdp.types import (
     Correlation,
     Covariance,
     LinearRegression,
     Mean,
+    Median,
+    Proportion,
+    Quantile,
     StandardDeviation,
     Variance,
 )
-from mustdp.estimation.statistics.quantiles import Median, Quantile
-from mustdp.estimation.statistics.statistic import Statistic
 
 FloatArray = NDArray[np.float64]
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from mustdp.estimation.queries import JointQuery, LinearQuery, Query
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.moments import LinearRegression, Mean, Variance
-from mustdp.estimation.statistics.user import UserStatistic
 from mustdp.numerics.arrays import FloatArray
 from mustdp.reproduction.bootstrap import OfActualSize
+from mustdp.types import LinearRegression, Mean, UserStatistic, Variance
 from tests.estimation.bootstrap.statistics.swaps import CASES, LOWER, UPPER, joint
 
 #: Averages over pairs of entries are no sums over entries.

@@ -10,8 +10,7 @@ import pytest
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.queries import Averaged, JointQuery
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.moments import Covariance, Mean, StandardDeviation, Variance
-from mustdp.estimation.statistics.quantiles import Median
+from mustdp.types import Covariance, Mean, Median, StandardDeviation, Variance
 
 LOWER, UPPER, SIZE = [0.0, -1.0, 5.0], [10.0, 1.0, 6.0], 12
 

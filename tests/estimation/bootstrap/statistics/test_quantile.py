@@ -13,13 +13,8 @@ from scipy import interpolate, stats
 
 from mustdp.estimation.queries import Averaged
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.quantiles import (
-    Median,
-    Quantile,
-    QuantileQuery,
-    crossings,
-    monotone,
-)
+from mustdp.estimation.statistics.quantiles import QuantileQuery, crossings, monotone
+from mustdp.types import Median, Quantile
 
 FloatArray = NDArray[np.float64]
 

@@ -11,16 +11,17 @@ import pytest
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.queries import block
 from mustdp.estimation.schema import Range, SubsetSchema
-from mustdp.estimation.statistics.counts import Proportion
-from mustdp.estimation.statistics.moments import (
+from mustdp.types import (
     Correlation,
     Covariance,
     LinearRegression,
     Mean,
+    Median,
+    Proportion,
+    Quantile,
     StandardDeviation,
     Variance,
 )
-from mustdp.estimation.statistics.quantiles import Median, Quantile
 from tests.estimation.bootstrap.statistics.swaps import CASES, Case
 
 NAN, INF = float("nan"), float("inf")

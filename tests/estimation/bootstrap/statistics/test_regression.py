@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.moments import LEAST_EIGENVALUE, LinearRegression, MomentQuery
+from mustdp.estimation.statistics.moments import LEAST_EIGENVALUE, MomentQuery
+from mustdp.types import LinearRegression
 
 FloatArray = NDArray[np.float64]
 LOWER, UPPER = [10.0, -2.0, 0.0, -40.0], [20.0, 2.0, 1.0, 60.0]

@@ -11,10 +11,9 @@ import pytest
 from scipy import stats
 
 from mustdp.errors import InvalidParameter, NotCovered
-from mustdp.estimation.bootstrap import in_halves
-from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.user import UserStatistic
+from mustdp.types import UserStatistic
 from tests.estimation.bootstrap.statistics.swaps import moved
+from tests.seams import in_halves, subset_schema
 
 ONES = np.ones(3, dtype=np.int64)
 VALUES = np.array([[1.0], [2.0], [6.0]])
@@ -26,13 +25,13 @@ def average(values: Any, counts: Any) -> Any:
 
 def test_the_reach_is_half_of_the_stated_sensitivity() -> None:
     query = UserStatistic(average, sensitivity=0.5, average=True).query(
-        SubsetSchema([0.0], [9.0], 3)
+        subset_schema([0.0], [9.0], 3)
     )
     assert query.blocks[0].reach == 0.25
     assert query.evaluate(VALUES, ONES) == pytest.approx([3.0])
     assert query.estimate(np.array([[1.0], [2.0]])).tolist() == [[1.0], [2.0]]
     shrinking = UserStatistic(average, sensitivity=lambda m: 9.0 / m, average=True)
-    assert shrinking.query(SubsetSchema([0.0], [9.0], 18)).blocks[0].reach == pytest.approx(0.25)
+    assert shrinking.query(subset_schema([0.0], [9.0], 18)).blocks[0].reach == pytest.approx(0.25)
 
 
 def test_vectors_have_a_number_for_each_label() -> None:
@@ -42,7 +41,7 @@ def test_vectors_have_a_number_for_each_label() -> None:
         labels=("low", "high"),
         average=True,
     )
-    query = both.query(SubsetSchema([0.0], [9.0], 3))
+    query = both.query(subset_schema([0.0], [9.0], 3))
     assert query.labels == ("low", "high")
     assert query.width == 2
     assert query.evaluate(VALUES, ONES).tolist() == [1.0, 6.0]
@@ -54,7 +53,7 @@ def test_sensitivities_that_protect_nobody(sensitivity: Any) -> None:
         UserStatistic(average, sensitivity)
     late = UserStatistic(average, lambda m: sensitivity)
     with pytest.raises(InvalidParameter, match="sensitivity must be a finite number > 0"):
-        late.query(SubsetSchema([0.0], [9.0], 3))
+        late.query(subset_schema([0.0], [9.0], 3))
 
 
 def variance(values: Any, counts: Any) -> Any:
@@ -66,7 +65,7 @@ def variance(values: Any, counts: Any) -> Any:
 def test_halves_take_the_bias_out_of_a_variance_exactly(size: int, rho: float) -> None:
     """Over all subsets of a size and all halves of them, the mean is the variance itself."""
     query = UserStatistic(variance, lambda m: 81.0 / m).query(
-        SubsetSchema([0.0], [9.0], size, repeated_pairs=rho)
+        subset_schema([0.0], [9.0], size, repeated_pairs=rho)
     )
     assert query.halved
     sigma2 = 4.0
@@ -78,7 +77,7 @@ def test_halves_take_the_bias_out_of_a_variance_exactly(size: int, rho: float) -
 def test_no_swap_moves_whole_and_halves_farther_than_stated() -> None:
     """Brute force over multisets of 4 entries on a grid, all cuts in half, all swaps."""
     exact = UserStatistic(variance, lambda m: 81.0 * (m - 1) / m**2)
-    query = exact.query(SubsetSchema([0.0], [9.0], 4))
+    query = exact.query(subset_schema([0.0], [9.0], 4))
     ones = np.ones(4, dtype=np.int64)
     worst = 0.0
     for rows in itertools.product((0.0, 4.0, 9.0), repeat=4):
@@ -110,13 +109,13 @@ def test_what_else_is_refused() -> None:
         UserStatistic(average, 1.0)
     with pytest.raises(InvalidParameter, match="average must be True or False"):
         UserStatistic(average, 1.0, average="yes")  # type: ignore[arg-type]
-    halved = UserStatistic(average, lambda m: 9.0 / m).query(SubsetSchema([0.0], [9.0], 3))
+    halved = UserStatistic(average, lambda m: 9.0 / m).query(subset_schema([0.0], [9.0], 3))
     with pytest.raises(InvalidParameter, match="halves must be given"):
         halved.evaluate(VALUES, ONES)
     with pytest.raises(InvalidParameter, match="halves must be those"):
         halved.total(VALUES, ONES, (ONES, ONES))
     with pytest.raises(InvalidParameter, match="size must be a whole number from 2"):
-        UserStatistic(average, lambda m: 9.0 / m).query(SubsetSchema([0.0], [9.0], 1))
+        UserStatistic(average, lambda m: 9.0 / m).query(subset_schema([0.0], [9.0], 1))
     with pytest.raises(InvalidParameter, match="sensitivity must be given"):
         UserStatistic(average)
     with pytest.raises(InvalidParameter, match="function must be callable"):
@@ -124,9 +123,11 @@ def test_what_else_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="labels must"):
         UserStatistic(average, 1.0, labels=(), average=True)
     with pytest.raises(NotCovered, match="fixed size"):
-        UserStatistic(average, 1.0, average=True).query(SubsetSchema([0.0], [9.0], 3, poisson=True))
+        UserStatistic(average, 1.0, average=True).query(
+            subset_schema([0.0], [9.0], 3, poisson=True)
+        )
     with pytest.raises(InvalidParameter, match="lower must be below upper"):
-        UserStatistic(average, 1.0, average=True).query(SubsetSchema([9.0], [0.0], 3))
+        UserStatistic(average, 1.0, average=True).query(subset_schema([9.0], [0.0], 3))
 
 
 @pytest.mark.parametrize(
@@ -141,6 +142,6 @@ def test_what_else_is_refused() -> None:
     ],
 )
 def test_what_the_function_must_not_return(function: Callable[..., Any], words: str) -> None:
-    query = UserStatistic(function, 1.0, average=True).query(SubsetSchema([0.0], [9.0], 3))
+    query = UserStatistic(function, 1.0, average=True).query(subset_schema([0.0], [9.0], 3))
     with pytest.raises(InvalidParameter, match=words):
         query.evaluate(VALUES, ONES)

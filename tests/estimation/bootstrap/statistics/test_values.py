@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mustdp.estimation.queries import LEAST_SHARE
-from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.counts import Proportion
-from mustdp.estimation.statistics.moments import (
-    Correlation,
-    Covariance,
-    Mean,
-    StandardDeviation,
-    Variance,
-)
-from mustdp.estimation.statistics.statistic import Statistic
+from mustdp.types import Correlation, Covariance, Mean, Proportion, StandardDeviation, Variance
 from tests.estimation.bootstrap.statistics.swaps import CASES, LOWER, UPPER
+from tests.seams import subset_schema
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -71,14 +63,13 @@ def test_estimates_go_over_leading_axes_and_queries_travel(name: str, poisson: b
     assert hash(case.statistic) == hash(pickle.loads(pickle.dumps(case.statistic)))
 
 
-def value(
-    statistic: Statistic, columns: int, *, poisson: bool = False, over: float = 1.0
-) -> FloatArray:
+def value(statistic: Any, columns: int, *, poisson: bool = False, over: float = 1.0) -> FloatArray:
     """Estimate on the subset above; ``over`` makes the expected size differ from the actual one."""
     values, counts, rows = subset(columns)
     lower, upper = LOWER[:columns], UPPER[:columns]
-    query = statistic.query(SubsetSchema(lower, upper, over * len(rows), poisson=poisson))
-    return query.estimate(query.evaluate(values, counts))
+    query = statistic.query(subset_schema(lower, upper, over * len(rows), poisson=poisson))
+    found: FloatArray = query.estimate(query.evaluate(values, counts))
+    return found
 
 
 def test_mean_and_proportion() -> None:
@@ -124,7 +115,7 @@ def test_covariance_and_correlation() -> None:
     for statistic in (Correlation(form="pairs"), Correlation(form="moments")):
         assert value(statistic, 2) == pytest.approx([r])
         assert value(statistic, 2, poisson=True, over=1.2) == pytest.approx([r])
-    query = Correlation(form="pairs").query(SubsetSchema(LOWER[:2], UPPER[:2], len(rows)))
+    query = Correlation(form="pairs").query(subset_schema(LOWER[:2], UPPER[:2], len(rows)))
     values, counts, _ = subset(2)
     assert query.evaluate(values, counts) == pytest.approx(sample[[0, 0, 1], [0, 1, 1]])
 
@@ -146,25 +137,25 @@ def test_numbers_far_from_zero_keep_their_digits() -> None:
     low, high = [1e9 - 1.0] * 2, [1e9 + 1.0] * 2
     found = (
         Variance(form="pairs")
-        .query(SubsetSchema(low[:1], high[:1], 40))
+        .query(subset_schema(low[:1], high[:1], 40))
         .evaluate(near[:, :1], counts)
     )
     assert found == pytest.approx([np.var(exact[:, 0], ddof=1)], rel=1e-12)
-    both = Covariance(form="pairs").query(SubsetSchema(low, high, 40)).evaluate(near, counts)
+    both = Covariance(form="pairs").query(subset_schema(low, high, 40)).evaluate(near, counts)
     assert both == pytest.approx([np.cov(exact.T)[0, 1]], rel=1e-12)
-    moments = Variance(form="moments").query(SubsetSchema(low[:1], high[:1], 40))
+    moments = Variance(form="moments").query(subset_schema(low[:1], high[:1], 40))
     again = moments.estimate(moments.evaluate(near[:, :1], counts))
     assert again == pytest.approx([np.var(exact[:, 0])], rel=1e-12)
 
 
 def test_noise_that_makes_no_sense_is_brought_back_to_what_can_be() -> None:
-    sd = StandardDeviation(form="pairs").query(SubsetSchema([0.0], [1.0], 5))
+    sd = StandardDeviation(form="pairs").query(subset_schema([0.0], [1.0], 5))
     assert sd.estimate(np.array([[-0.1], [0.04]])) == pytest.approx(np.array([[0.0], [0.2]]))
-    r = Correlation(form="pairs").query(SubsetSchema([0.0, 0.0], [1.0, 1.0], 5))
+    r = Correlation(form="pairs").query(subset_schema([0.0, 0.0], [1.0, 1.0], 5))
     wild = r.estimate(np.array([[0.1, 5.0, 0.1], [-0.1, -0.2, 0.1], [0.1, 0.05, 0.1]]))
     assert wild == pytest.approx(np.array([[1.0], [-1.0], [0.5]]))
-    mean = Mean().query(SubsetSchema([0.0], [2.0], 5.0, poisson=True))
-    assert mean.estimate(np.array([0.1, -3.0])) == pytest.approx([1.0 + 0.1 / LEAST_SHARE])
+    mean = Mean().query(subset_schema([0.0], [2.0], 5.0, poisson=True))
+    assert mean.estimate(np.array([0.1, -3.0])) == pytest.approx([1.0 + 0.1 / 0.25])
 
 
 def test_an_empty_poisson_subset_is_a_subset() -> None:
@@ -179,8 +170,8 @@ def test_an_empty_poisson_subset_is_a_subset() -> None:
 def test_moments_carry_less_noise_than_pairs(far: float) -> None:
     # Delta method: 2 against sqrt(4/11 + 4 far^2); 20 000 draws know the ratio to 1.5 per cent.
     rng = np.random.default_rng(4)
-    pairs = Variance(form="pairs").query(SubsetSchema([-1.0], [1.0], 1000))
-    moments = Variance(form="moments").query(SubsetSchema([-1.0], [1.0], 1000))
+    pairs = Variance(form="pairs").query(subset_schema([-1.0], [1.0], 1000))
+    moments = Variance(form="moments").query(subset_schema([-1.0], [1.0], 1000))
     exact = np.array([far, far**2 + 0.1])
     noise = np.array([block.reach for block in moments.blocks])
     found = moments.estimate(exact + noise * rng.normal(size=(20_000, 2)))
