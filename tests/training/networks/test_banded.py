@@ -132,6 +132,84 @@ def test_rows_of_a_run_hold_the_clipped_sums_of_the_groups() -> None:
         assert torch.allclose(seen * found.scheme.expected_size, expected, atol=1e-3)
 
 
+@pytest.mark.parametrize("clipping", ["flat", "per_layer", "automatic"])
+@pytest.mark.parametrize("steps", [2, 10, 12])
+def test_what_a_record_moves_is_what_is_charged(clipping: str, steps: int) -> None:
+    """The attack: one run with a record of huge gradients and one where it contributes nothing.
+
+    Batches and noise are those of one seed, gradients do not depend on the weights, so that what
+    differs in the rows is the record: the norm of a block and the number of blocks are charged.
+    """
+    clip, z, record = 0.5, 1.5, 7
+    inputs, _ = runs.data()
+    inputs[record] = 1e4
+    weights = torch.ones(runs.N, 1)
+    nothing = weights.clone()
+    nothing[record] = 0.0
+    found = budget(steps, rate=1 / 3, z=z)  # groups are drawn as a whole
+    seen = []
+    for target in (weights, nothing):
+        network = torch.nn.Linear(6, 3)
+        run = runs.trainer(
+            network, loss=lambda out, y: (out * y).sum(1), data=(inputs, target), budget=found,
+            max_grad_norm=clip, clipping=clipping, seed=4, optimizer=None,
+        )  # fmt: skip
+        rows = []
+        for _ in range(steps):
+            run.compute_gradients()
+            rows.append(torch.cat([p.grad.flatten() for p in network.parameters()]).double())
+        seen.append(torch.stack(rows) * found.scheme.expected_size)
+    moved = seen[0] - seen[1]
+    rows = moved.clone()
+    for k, factor in enumerate(STRATEGY[1:], 1):
+        rows[k:] += factor * moved[:-k]
+    squares = rows.square().sum(1).numpy()
+    first = int(np.flatnonzero(squares > 1e-6)[0])
+    assert first < len(STRATEGY)  # the group of the record
+    blocks = [squares[start : start + 3].sum() for start in range(first, steps, 3)]
+    charged = (clip * math.sqrt(sum(factor**2 for factor in STRATEGY))) ** 2
+    assert max(blocks) <= charged * (1 + 1e-5)  # released in single precision
+    assert squares[:first].sum() <= 1e-6
+    whole = [
+        block
+        for start, block in zip(range(first, steps, 3), blocks, strict=True)
+        if start + 3 <= steps
+    ]
+    assert all(block > 0.99 * charged for block in whole)
+    assert len(blocks) <= md.account(found.plan()).steps
+
+
+def test_a_step_that_breaks_off_is_made_again_from_the_same_sums() -> None:
+    """An optimizer that fails after the release: the next rows are right all the same."""
+    network, found = torch.nn.Linear(6, 3), budget(9, rate=1 / 3, z=1e-6)
+    run = runs.trainer(network, budget=found, max_grad_norm=0.5, seed=4, optimizer=None)
+    other = runs.trainer(
+        torch.nn.Linear(6, 3), budget=found, max_grad_norm=0.5, seed=4, optimizer=None
+    )
+    other.model.load_state_dict(network.state_dict())
+    clipped, broken = run._clipped, []
+
+    def once(*given: Any) -> Any:
+        if run.steps == 4 and not broken:
+            broken.append(True)
+            raise RuntimeError("a kernel failed")
+        return clipped(*given)
+
+    run._clipped = once  # type: ignore[method-assign]
+    for _ in range(9):
+        other.compute_gradients()
+        try:
+            run.compute_gradients()
+        except RuntimeError:
+            run.compute_gradients()
+        one, two = (
+            torch.cat([p.grad.flatten() for p in each.model.parameters()]) for each in (run, other)
+        )
+        assert torch.allclose(one, two, atol=1e-6)
+    assert broken
+    assert run.steps == 9
+
+
 def test_training_is_charged_by_groups() -> None:
     ledger = md.Ledger("add_remove")
     run = runs.trainer(budget=budget(12), ledger=ledger)
