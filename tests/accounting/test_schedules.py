@@ -74,3 +74,24 @@ def test_coordinates_with_different_sensitivities_add_up(kind: str) -> None:
         assert found.lower <= exact * (1 + 1e-3) + 1e-9
         assert exact <= found.upper * (1 + 1e-3) + 1e-9
         assert found.upper <= exact * 1.01 + 1e-6
+
+
+def different(count: int, z: float = 3.0) -> md.types.Plan:
+    """Gaussian releases that hardly differ and come to one of noise multiplier ``z``."""
+    sizes = z * math.sqrt(count) * (1.0 + 1e-6 * np.arange(count))
+    return md.sequence(*(md.gaussian(noise_multiplier=float(one)) for one in sizes))
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_releases_on_one_subset_have_no_family(count: int) -> None:
+    """A family is proved for one release; a contribution here may depend on an earlier output."""
+    wor = md.wor(1000, 50)
+    plan = md.repeat(100, md.subsample(wor, different(count)))
+    account = md.account(plan, composition="family")
+    single = md.repeat(100, md.subsample(wor, md.gaussian(noise_multiplier=3.0)))
+    found, pair = account.epsilon(1e-5), md.account(single, composition="pair").epsilon(1e-5)
+    assert account.composition == "one pair"
+    assert found.upper == pytest.approx(pair.upper, rel=2e-3)
+    assert found.lower == pytest.approx(pair.lower, rel=5e-3)  # their weighted sum is looked at
+    # It would be smaller with the family of a single release.
+    assert md.account(single, composition="family").epsilon(1e-5).upper < 0.97 * pair.upper

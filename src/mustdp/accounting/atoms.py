@@ -36,6 +36,7 @@ from mustdp.accounting.subsampling.one_step import (
     ReusedDirection,
     ReusedProfile,
     SubsampledProfile,
+    ThinnedSums,
 )
 from mustdp.accounting.subsampling.stages import (
     DEPTH,
@@ -47,7 +48,7 @@ from mustdp.accounting.subsampling.stages import (
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof, TabulatedProfiles
-from mustdp.mechanisms.laws import dual
+from mustdp.mechanisms.laws import Noise, dual
 from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
@@ -80,7 +81,10 @@ def group_profiles(plan: Plan, reach: float, moved: float = 2.0) -> GroupProfile
     if isinstance(plan, Subsample):
         inner = group_profiles(plan.inner, reach, moved)
         if isinstance(plan.scheme, Poisson):
-            return ThinnedProfiles(plan.scheme, inner, reach)
+            in_a_ball = _noise_in_a_ball(plan.inner) if moved == 2.0 else None
+            if in_a_ball is None:
+                return ThinnedProfiles(plan.scheme, inner, reach)
+            return ThinnedSums(plan.scheme, inner, *in_a_ball, reach)
         if not isinstance(plan.scheme, Multistage):
             raise NotCovered(f"{plan.scheme.name} sampling inside another stage is not covered")
         return stage_profiles(plan.scheme, inner, reach)
@@ -89,6 +93,15 @@ def group_profiles(plan: Plan, reach: float, moved: float = 2.0) -> GroupProfile
     if isinstance(plan, Repeat) and plan.count == 1:
         return group_profiles(plan.inner, reach, moved)
     return ComposedProfiles(plan, reach, moved)
+
+
+def _noise_in_a_ball(plan: Plan) -> tuple[Noise, float] | None:
+    """The noise on a sum of contributions in a ball, and how far swapping one moves it."""
+    if not isinstance(plan, Mechanism) or not plan.in_a_ball:
+        return None
+    shift = plan.shift_for(2.0)
+    noise = plan.attained(shift)
+    return (noise, shift) if isinstance(noise, Noise) and shift is not None else None
 
 
 class ComposedProfiles(TabulatedProfiles):

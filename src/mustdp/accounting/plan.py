@@ -18,7 +18,13 @@ from mustdp.mechanisms.registry import described, mechanism_from_description
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling, epoch_from_description
 from mustdp.sampling.repetitions import Repetitions
-from mustdp.sampling.schemes import Multistage, Poisson, Scheme, scheme_from_description
+from mustdp.sampling.schemes import (
+    Multistage,
+    Poisson,
+    Scheme,
+    TruncatedPoisson,
+    scheme_from_description,
+)
 
 # Plans: expressions that say what is released, from the inside out.
 #
@@ -452,12 +458,14 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
 _MANY = 8
 
 
-def with_joined_guarantees(plan: Plan) -> Plan:
+def with_joined_guarantees(plan: Plan, drawn: Scheme | None = None) -> Plan:
     """The plan with all mechanisms that say how to be joined, wherever they are, as one.
 
-    What happens in between may choose what comes later (docs/derivations/composition.md).
+    What happens in between may choose what comes later (docs/derivations/composition.md). On a
+    subset of a fixed size Gaussian releases become two equal ones, not one: families of pairs are
+    proved for a single release, and here contributions may depend on earlier outputs.
     """
-    joined: list[tuple[Mechanism, list[Plan]]] = []
+    joined: list[tuple[Mechanism, list[Repeat]]] = []
     others: list[Plan] = []
     changed = False
     for atom, count in atoms(plan).items():
@@ -473,20 +481,35 @@ def with_joined_guarantees(plan: Plan) -> Plan:
             continue
         part: Plan = atom
         if isinstance(atom, Subsample | SelectBest):
-            inner = with_joined_guarantees(atom.inner)
+            scheme = atom.scheme if isinstance(atom, Subsample) else None
+            inner = with_joined_guarantees(atom.inner, scheme)
             part = atom if inner is atom.inner else replace(atom, inner=inner)
             changed = changed or part is not atom
         others.append(Repeat(count, part))
     for total, members in joined:
-        exact = total.attained(total.shift_for(2.0)) is not None
-        if len(members) < _MANY if exact else members == [Repeat(1, total)]:
+        whole = _as_one(total, members, drawn)
+        if whole is None:
             others += members
         else:
-            others.append(total)
+            others.append(whole)
             changed = True
     if not changed:
         return plan
     return Sequence(tuple(others)) if len(others) > 1 else others[0]
+
+
+def _as_one(total: Mechanism, members: list[Repeat], drawn: Scheme | None) -> Plan | None:
+    """What stands for all members, whose guarantees are ``total``; None where they stay."""
+    if len(members) == 1 and members[0].count == 1:
+        return None
+    if total.attained(total.shift_for(2.0)) is None:  # adding up is all that is known
+        return total
+    if drawn is None:
+        return total if len(members) >= _MANY else None
+    if isinstance(drawn, Poisson | TruncatedPoisson):
+        return total
+    half = total.halved() if len(members) > 1 else None
+    return None if half is None else Repeat(2, half)
 
 
 def draws_everything(plan: Plan) -> bool:

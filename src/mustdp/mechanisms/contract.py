@@ -316,6 +316,16 @@ class Mechanism(ABC):
         """
         return None
 
+    def halved(self) -> Mechanism | None:
+        """One mechanism that is no better than this one if it is run twice.
+
+        Returns
+        -------
+        Mechanism or None
+            None where it is not known.
+        """
+        return None
+
     def joined(self, other: Mechanism) -> Mechanism | None:
         """One mechanism that is no better than this one and another, among other releases too.
 

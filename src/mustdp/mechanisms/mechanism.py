@@ -118,6 +118,10 @@ class AdditiveNoise(Mechanism):
         alike = (self.shift is None) == (other.shift is None)
         return self._with_square(self._square + other._square) if alike else None
 
+    def halved(self) -> Mechanism | None:
+        """What is this mechanism if it is run twice."""
+        return self._with_square(self._square / 2) if self.proof is Proof.GAUSSIAN else None
+
     @property
     def _square(self) -> Fraction:
         """The square of the shift, or of that of a contribution of norm C."""

@@ -20,6 +20,7 @@ from mustdp.accounting.subsampling.one_slope import one_slope_bound
 from mustdp.accounting.subsampling.stages import (
     JUMP,
     TAIL,
+    ThinnedProfiles,
     certificate,
     common_tangent,
     evaluate,
@@ -151,6 +152,8 @@ def _tangents(law: MultiplicityLaw, profiles: GroupProfiles, budget: FloatArray)
 
 
 _PROFILE_ERROR = 1e-11
+#: Chances below this are too small to be divided by.
+RAREST = 1e-280
 #: Wider laws are coarsened upwards: cells of multiplicities stand for the largest of them.
 MOST_TAKEN = 128
 _LARGEST_CUBE = 2_000_000
@@ -204,6 +207,28 @@ def _replaced(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatAr
     return np.asarray(np.minimum(bound + law.cut, 1.0))
 
 
+class ThinnedSums(ThinnedProfiles):
+    """Poisson sampling inside a stage, of a sum of contributions in a ball with noise on it.
+
+    A batch of a stage differs in at most ``group`` entries, each of which is kept or not: records
+    that are replaced under Poisson sampling.
+    """
+
+    def __init__(
+        self, scheme: Poisson, inner: GroupProfiles, noise: Noise, shift: float, reach: float
+    ) -> None:
+        super().__init__(scheme, inner, reach)
+        self._noise, self._shift = noise, shift
+
+    def one(self, group: int, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The smaller of both bounds; slopes only steer."""
+        value, slope = super().one(group, epsilon)
+        law = self._law(group)
+        if law.eta >= RAREST:
+            value = np.minimum(value, replaced_records(law, self._noise, self._shift, epsilon))
+        return value, slope
+
+
 def _log_sum(logs: FloatArray) -> FloatArray:
     """Log of the sum of exponentials along each row, as a column."""
     top = logs.max(axis=1, keepdims=True)
@@ -217,8 +242,6 @@ Direction = Literal["both", "remove", "add"]
 
 #: Largest epsilon of a one-step profile; beyond it e^epsilon is out of any practical range.
 LARGEST_OF_ONE_STEP = 600.0
-#: Chances below this are too small to be divided by.
-RAREST = 1e-280
 
 
 @dataclass(frozen=True, eq=False)
