@@ -22,7 +22,11 @@ Nothing here uses the package's accounting. Oracles know what a mechanism does t
 * *small data sets*: for a few records all batches are listed, for random values of all records;
 * *closed forms*: one or many Gaussian releases, one Laplace release, randomized response; these
   also bound what may be called attained from above;
-* *dp_accounting*, where it is installed, for Poisson sampling under add_remove, from both sides.
+* *dp_accounting*, where it is installed, for Poisson sampling under add_remove, from both sides;
+* *moments* of the same bins, order by order, against Renyi divergences (each step takes the worst
+  strategy; epochs are played);
+* *a ledger*: for a quarter of the plans two charges in a file, and the same steps in memory, are
+  held against all strategies with twice the steps.
 
 ``--weaken 0.1`` certifies plans with a tenth more noise than the oracles play: a run in which
 nothing is found says little unless this one finds a lot. Exit status 1 if there was a violation.
@@ -36,6 +40,7 @@ import json
 import math
 import signal as signal_module
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter
@@ -51,6 +56,7 @@ from numpy.typing import NDArray
 from scipy import optimize, signal, special, stats
 
 import mustdp as md
+from mustdp.errors import Contradiction
 from mustdp.mechanisms.registry import BY_NAME as MECHANISMS
 from mustdp.sampling.catalogue import BY_NAME as SCHEMES
 from mustdp.sampling.catalogue import EPOCHS
@@ -64,6 +70,12 @@ ERRORS = 5.0
 SLACK, FLOOR = 1e-6, 1e-12
 #: Chances below this are cut from laws of copies.
 NEGLIGIBLE = 1e-16
+#: Questions at larger epsilons are not asked: an account answers up to 500.
+LARGEST = 400.0
+#: Orders of Renyi divergences, and the chances under Q below which a bin of a law that was cut is
+#: left out, so that what was cut hardly changes its ratio.
+ORDERS = (1.25, 2.0, 4.0, 16.0)
+RESOLVED = 1e-8
 
 
 # Random plans.
@@ -100,6 +112,7 @@ def random_case(rng: np.random.Generator) -> Case:
         case["also"] = random_arguments(mechanism, scheme, rng)  # other noise in half of the steps
     if scheme in EPOCHS and rng.random() < 0.3:
         case["first"] = rng.random()  # of the batches of the last epoch
+    case["ledger"] = bool(case["group"] == 1 and rng.random() < 0.25)
     return case
 
 
@@ -607,15 +620,24 @@ class Sampled:
     mean: float
     error: float
     hits: int
+    #: What few values leave open where nearly all are alike.
+    unseen: float = 0.0
 
     @property
     def limit(self) -> float:
-        return max(0.0, self.mean - ERRORS * self.error) if self.hits >= 40 else 0.0
+        safe = self.mean - ERRORS * self.error - self.unseen
+        return max(0.0, safe) if self.hits >= 40 else 0.0
 
 
 def averaged(values: Array, certain: float = 0.0) -> Sampled:
-    error = float(values.std(ddof=1) / math.sqrt(values.size))
-    return Sampled(float(values.mean()) + certain, error, int(np.count_nonzero(values)))
+    """Mean of values; where most of them are near one, rare small ones may not have been seen.
+
+    There the last term of the empirical Bernstein bound (Maurer & Pontil 2009, arXiv 0907.3740v1,
+    Theorem 4) is taken off, at the level of five standard errors.
+    """
+    mean, error = float(values.mean()), float(values.std(ddof=1) / math.sqrt(values.size))
+    unseen = 7.0 * math.log(2.0 / 3e-7) / (3.0 * (values.size - 1)) if mean > 0.5 else 0.0
+    return Sampled(mean + certain, error, int(np.count_nonzero(values)), unseen)
 
 
 def tilt(chosen: list[tuple[Pair, int]], epsilon: float) -> float:
@@ -629,7 +651,7 @@ def tilt(chosen: list[tuple[Pair, int]], epsilon: float) -> float:
         return total
 
     found = optimize.minimize_scalar(exponent, bounds=(0.0, 200.0), method="bounded")
-    return float(found.x)
+    return float(found.x) if exponent(float(found.x)) < exponent(0.0) - 0.5 else 0.0
 
 
 def played(
@@ -678,6 +700,48 @@ def played_adaptively(
             log_weight[where] += log_moment
     gain = -np.expm1(np.minimum(epsilon - total, 0.0))
     return averaged(np.exp(log_weight - theta * total) * gain)
+
+
+def log_moment(pair: Pair, order: float, resolved: float) -> float:
+    """(order - 1) times the Renyi divergence of the bins; leaving bins out lowers it."""
+    kept = (pair.p > 0.0) & (pair.q > resolved)
+    if not kept.any():
+        return 0.0
+    return float(special.logsumexp((order - 1.0) * pair.loss[kept], b=pair.p[kept]))
+
+
+def attained_divergences(
+    case: Case, orders: Sequence[float], rng: np.random.Generator, effort: float = 1.0
+) -> Iterator[tuple[str, int, float]]:
+    """(name, which order, a divergence that is attained)."""
+    fixed = np.random.default_rng(case["steps"])
+    if case["scheme"] in EPOCHS:
+        size = int(10_000 * effort)
+        for name, game in epoch_games(case, None):
+            size = max(500, min(size, 2_000_000 // game.chances.size))
+            loss, weight = game.log_loss(size, 0.0, rng)
+            for i, a in enumerate(orders):
+                for power in (a - 1.0, -a):  # (P || Q) and (Q || P)
+                    with np.errstate(over="ignore"):
+                        limit = averaged(np.exp(power * loss + weight)).limit
+                    if 0.0 < limit < math.inf:
+                        worth = case["steps"] * math.log(limit) / (a - 1.0)
+                        yield f"moments, {name}", i, worth
+        return
+    if "reuse" in case:
+        return
+    law = np.array([0.0, 1.0]) if case["scheme"] == "none" else law_of(case)
+    resolved = RESOLVED if law.size > 2 else 1e-290
+    atoms: list[Atom] = [(strategies(case, law, fixed), case["steps"])]
+    if "also" in case:
+        atoms.append((strategies({**case, "arguments": case["also"]}, law, fixed), case["steps"]))
+    for side in directions(case, atoms):
+        for i, a in enumerate(orders):
+            total = 0.0
+            for pairs, count in side:
+                worst = max((log_moment(pair, a, resolved) for pair in pairs), default=0.0)
+                total += count * (worst / (a - 1.0) - 2.0 * resolved)
+            yield "moments", i, total
 
 
 # Epochs: every record in some of the batches. Densities are relative to batches without the record.
@@ -982,20 +1046,20 @@ class TooSlow(Exception):
 
 
 def limited(number: int, seed: int, weaken: float, limit: int) -> Case:
-    """The outcome of one plan, or that it took longer than so many seconds."""
+    """The outcome of one plan, or that it took longer than so many seconds of processor time."""
 
     def end(*_: object) -> None:
         raise TooSlow
 
-    signal_module.signal(signal_module.SIGALRM, end)
-    signal_module.alarm(limit)
+    signal_module.signal(signal_module.SIGPROF, end)
+    signal_module.setitimer(signal_module.ITIMER_PROF, limit)
     try:
         return judge(number, seed, weaken)
     except TooSlow:
         case = random_case(np.random.default_rng([seed, number]))
         return {"number": number, "case": case, "violations": [], "status": "too slow"}
     finally:
-        signal_module.alarm(0)
+        signal_module.setitimer(signal_module.ITIMER_PROF, 0.0)
 
 
 def judge(number: int, seed: int, weaken: float) -> Case:
@@ -1011,59 +1075,127 @@ def judge(number: int, seed: int, weaken: float) -> Case:
             options["dimension"] = case["dimension"]
         account = md.account(plan, relation=case["relation"], group=case["group"], **options)
         answer = account.epsilon(case["delta"])
-        upper = min(answer.upper, 400.0)
-        between = float(rng.random() * upper)
+        between = float(rng.random() * min(answer.upper, LARGEST))
         deltas = account.delta(between)
+        claims = [Claim("", case, between, deltas.upper)]
+        if answer.upper <= LARGEST:
+            claims.insert(0, Claim("", case, answer.upper, case["delta"]))
+        if case["ledger"]:
+            claims.extend(ledger_claims(case, plan))
+        divergences = renyi_of(account)
     except (md.NotCovered, md.InvalidParameter) as refusal:
         return {**outcome, "status": "not covered", "why": str(refusal)[:160]}
-    except md.NumericalFailure as refusal:
-        return {**outcome, "status": "refused", "why": str(refusal)[:160]}
     except TooSlow:
         raise
+    except md.NumericalFailure as refusal:
+        if not isinstance(refusal, Contradiction):
+            return {**outcome, "status": "refused", "why": str(refusal)[:160]}
+        found = [{"oracle": "contradiction", "why": str(refusal)}]
+        return {**outcome, "status": "error", "violations": found}
     except Exception as failure:  # what a user would see as a traceback
         what = f"{type(failure).__name__}: {failure}"[:300]
         return {**outcome, "status": "error", "violations": [{"oracle": "traceback", "why": what}]}
     outcome["seconds"] = round(time.perf_counter() - began, 3)
-    certified = np.array([case["delta"] if answer.upper <= upper else 1.0, deltas.upper])
-    epsilons = np.array([upper, between])
     outcome |= {
         "epsilon": [answer.lower, answer.upper],
         "asked": between,
         "deltas": [deltas.lower, deltas.upper],
+        "answered_divergences": divergences is not None,
     }
+    found = outcome["violations"]
     if not (answer.lower <= answer.upper and deltas.lower <= deltas.upper):
-        outcome["violations"].append({"oracle": "order", "epsilon": between})
-    for i, epsilon in enumerate(epsilons.tolist()):  # what is called attained
-        exact, peer = closed_form(case, epsilon), peer_bounds(case, epsilon)
-        most = exact if exact is not None else peer[1] + 1e-9 if peer else None
-        if i == 0 or weaken or most is None:
-            continue
-        if deltas.lower > most * (1.0 + SLACK) + FLOOR:
-            outcome["violations"].append({"oracle": "attained", "epsilon": epsilon, "truth": most})
+        found.append({"oracle": "order", "epsilon": between})
+    if divergences is not None and not np.all(divergences.lower <= divergences.upper):
+        found.append({"oracle": "order of divergences"})
+    exact, peer = closed_form(case, between), peer_bounds(case, between)
+    most = exact if exact is not None else peer[1] + 1e-9 if peer else None
+    if not weaken and most is not None and deltas.lower > most * (1.0 + SLACK) + FLOOR:
+        found.append({"oracle": "attained", "epsilon": between, "truth": most})
     shares: dict[str, float] = {}
-    for name, i, value in oracles(case, epsilons, rng):
-        kind = name.split(",")[0]
-        shares[kind] = max(shares.get(kind, 0.0), value / certified[i])
-        if value > certified[i] * (1.0 + SLACK) + FLOOR:
-            again = np.random.default_rng([seed, number, 1])
-            repeated = max(
-                (v for n, j, v in oracles(case, epsilons, again, 10.0) if n == name and j == i),
-                default=value,
-            )
-            if repeated > certified[i] * (1.0 + SLACK) + FLOOR:
-                outcome["violations"].append(
-                    {
-                        "oracle": name,
-                        "epsilon": float(epsilons[i]),
-                        "certified": float(certified[i]),
-                        "attained": [value, repeated],
-                    }
-                )
-                break
+    again = partial(np.random.default_rng, [seed, number, 1])
+    for claim in claims:
+        at = np.array([claim.epsilon])
+        attained = [(n, v) for n, _, v in oracles(claim.case, at, rng)]
+        repeat = partial(oracles, claim.case, at)
+        found += judged(claim.kind, attained, claim.delta, repeat, again, shares)
+    most_divergent = [] if divergences is None else divergences.upper.tolist()
+    for i, (order, certified) in enumerate(zip(ORDERS, most_divergent, strict=False)):
+        attained = [(n, v) for n, j, v in attained_divergences(case, ORDERS, rng) if j == i]
+        repeat = partial(attained_divergences, case, [order])
+        found += judged("", attained, certified, repeat, again, shares)
     outcome["shares"] = shares
-    outcome["status"] = "violation" if outcome["violations"] else "held"
+    outcome["status"] = "violation" if found else "held"
     outcome["oracle_seconds"] = round(time.perf_counter() - began - outcome["seconds"], 3)
     return outcome
+
+
+def renyi_of(account: Any) -> Any:
+    """Its divergences; None where it names a reason not to answer."""
+    try:
+        return account.renyi(list(ORDERS))
+    except Contradiction:
+        raise
+    except (md.NotCovered, md.NumericalFailure):
+        return None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is certified of the steps of a case: a delta at an epsilon."""
+
+    kind: str
+    case: Case
+    epsilon: float
+    delta: float
+
+
+def ledger_claims(case: Case, plan: Any) -> Iterator[Claim]:
+    """What ledgers say was spent: two charges chosen along the way, and the steps as one plan."""
+    delta = case["delta"]
+    charges = 1 if "first" in case else 2
+    twice = {**case, "steps": charges * case["steps"]}
+    memory = md.Ledger(case["relation"])
+    memory.step(plan, times=charges)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fuzz.ledger"
+        limit = {"epsilon": LARGEST, "delta": delta, "relation": case["relation"]}
+        try:
+            spent = memory.epsilon(delta).upper
+            with md.Ledger.open(path, **limit) as ledger:
+                for _ in range(charges):
+                    ledger.charge(plan)
+                chosen = ledger.spent()
+        except (md.BudgetExceeded, md.NotCovered, md.NumericalFailure):
+            return
+    for kind, epsilon in (("ledger in memory: ", spent), ("ledger in a file: ", chosen)):
+        if epsilon <= LARGEST:
+            yield Claim(kind, twice, epsilon, delta)
+
+
+def judged(
+    kind: str,
+    attained: Sequence[tuple[str, float]],
+    certified: float,
+    repeat: Callable[..., Iterator[tuple[str, int, float]]],
+    again: Callable[[], np.random.Generator],
+    shares: dict[str, float],
+) -> list[Case]:
+    """The first oracle above what is certified, if a ten times larger sample says so too."""
+
+    def above(value: float) -> bool:
+        return value > certified * (1.0 + SLACK) + FLOOR
+
+    for name, value in attained:
+        group = kind + name.split(",")[0]
+        if certified > 0.0:
+            shares[group] = max(shares.get(group, 0.0), value / certified)
+        if not above(value):
+            continue
+        repeated = max((v for n, _, v in repeat(again(), 10.0) if n == name), default=value)
+        if above(repeated):
+            values = [value, repeated]
+            return [{"oracle": kind + name, "certified": certified, "attained": values}]
+    return []
 
 
 # Counting, and going on where an earlier run ended.
@@ -1173,7 +1305,9 @@ def main() -> int:
         "--out", type=Path, help="one line of JSON per plan; continued if it exists"
     )
     parser.add_argument("--weaken", type=float, default=0.0, help="certify with more noise")
-    parser.add_argument("--limit", type=int, default=60, help="seconds for one plan")
+    parser.add_argument(
+        "--limit", type=int, default=60, help="seconds of processor time for one plan"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     given = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -122,3 +122,15 @@ def test_bounds_that_contradict_each_other_are_no_answer(monkeypatch: pytest.Mon
     replace_upper_moments(monkeypatch, lambda self, theta, crude: 0.1 * theta)
     with pytest.raises(md.NumericalFailure, match="contradict"):
         account.renyi([2.0])
+
+
+def test_a_mechanism_with_losses_that_end_is_answered_on_every_scheme() -> None:
+    """Moments that a mechanism does not state are infinite, not NaN: the pair's own decide."""
+    answers = md.randomized_response(epsilon=1.45, categories=17)
+    for drawn in (md.wor(714, 219), md.wr(714, 219), md.must_ow(714, 300, 219)):
+        view = md.account(md.repeat(8, md.subsample(drawn, answers))).renyi(ORDERS)
+        assert np.all(view.lower <= view.upper)
+        assert np.all(view.approximate < np.inf)
+    one = md.account(md.repeat(8, md.subsample(md.wor(714, 219), answers))).renyi(ORDERS)
+    assert np.all(one.upper < np.inf)
+    assert one.lower == pytest.approx(one.upper, rel=1e-3)

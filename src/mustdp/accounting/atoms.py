@@ -381,9 +381,11 @@ def _drawn(atom: Subsample, orders: FloatArray, special: int, moved: float) -> F
 
 def _log_sum(logs: FloatArray, weights: FloatArray) -> FloatArray:
     """log of sum e^{weight + log} along each row, rounded up, at least 0."""
-    terms = np.where(np.isneginf(weights), -np.inf, logs + weights)
+    terms = np.where(np.isneginf(weights), 0.0, logs) + weights
     top = terms.max(axis=1)
-    whole = top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
+    known = np.isfinite(top)  # else some moment that occurs is not
+    whole = np.full(top.size, np.inf)
+    whole[known] = top[known] + np.log(np.exp(terms[known] - top[known, None]).sum(axis=1))
     return np.asarray(np.maximum(whole, 0.0) + 4.0 * ROUNDOFF * (8.0 + np.abs(top)))
 
 
