@@ -157,10 +157,10 @@ def scheduler_and_worker() -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def test_a_scheduler_that_is_killed_is_told_of_in_seconds_and_in_one_line(tmp_path: Path) -> None:
     ages = tmp_path / "ages.csv"
-    ages.write_text("age\n" + "\n".join(str(k % 90) for k in range(20_000)), encoding="utf-8")
+    ages.write_text("age\n" + "\n".join(str(k % 90) for k in range(5_000)), encoding="utf-8")
     line = (
         f"bootstrap {ages} --column age --lower 0 --upper 100 --statistic median --design "
-        "subsampling -m 10000 --replicates 100000 --noise-multiplier 400 --delta 1e-6 --insecure"
+        "subsampling -m 2500 --replicates 40000 --noise-multiplier 400 --delta 1e-6 --insecure"
     )
     command = [sys.executable, "-m", "mustdp.cli.main", *line.split(), "--dask"]
     with (
