@@ -13,6 +13,7 @@ import pytest
 
 from mustdp.accounting.families import composition as tighter
 from mustdp.execution import processes
+from tests.seams import remember_accounts
 
 HERE = Path(__file__).parent
 #: Where "auto" is what it is for users.
@@ -67,6 +68,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.removeprefix("tests/").startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="module")
+def remembered_accounts() -> Iterator[None]:
+    """Equal questions about equal plans are computed once; for tests of commands and pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        remember_accounts(patch)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,6 +11,8 @@ import pytest
 import mustdp as md
 from tests.cli.running import Run, answer, check_refused
 
+pytestmark = pytest.mark.usefixtures("remembered_accounts")
+
 WOR = "account --scheme wor -n 100 -m 10 --noise-multiplier 4 --steps 10"
 POISSON = "account --scheme poisson -n 100 --rate 0.1 --noise-multiplier 4 --steps 10"
 NESTED = "account --scheme must-ow -n 100 -b 20 -m 20 --noise-multiplier 10"

@@ -10,6 +10,8 @@ import pytest
 import mustdp as md
 from tests.cli.running import Run, answer, check_refused
 
+pytestmark = pytest.mark.usefixtures("remembered_accounts")
+
 TARGET = "--epsilon 1 --delta 1e-5"
 
 

@@ -17,6 +17,8 @@ import mustdp as md
 from tests.cli.running import GROUPS, PROGRAM, STATUSES, STATUSES_IN_WORDS, Outcome, Run
 from tests.site import documented
 
+pytestmark = pytest.mark.usefixtures("remembered_accounts")
+
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 GROUP = PROGRAM

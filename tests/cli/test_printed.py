@@ -24,6 +24,8 @@ import mustdp
 from mustdp.numerics.formatting import noise_used, readable
 from tests.cli.running import Run
 
+pytestmark = pytest.mark.usefixtures("remembered_accounts")
+
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 #: Citations and records' own limits, which are no results.
 _NO_RESULTS = re.compile(r"arXiv \d+\.\d+|\d{4}-\d\d-\d\d[ T\d:]*")

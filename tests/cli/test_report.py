@@ -16,6 +16,8 @@ from mustdp.reporting.findings import Findings, ReportQuestion, gather, grid_of
 from mustdp.reporting.pages import Page
 from tests.cli.running import Run, answer, check_refused
 
+pytestmark = pytest.mark.usefixtures("remembered_accounts")
+
 SIZES = "-n 30 -b 10 -m 4 --steps 1 --delta 1e-3"
 
 

@@ -28,6 +28,8 @@ from tests.site.documented import (
     examples,
 )
 
+pytestmark = pytest.mark.usefixtures("remembered_accounts")
+
 #: Checked by tests/cli/test_documented.py.
 ELSEWHERE = {DOCS / "cli.md"}
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path not in ELSEWHERE and [*examples(path)])

@@ -22,6 +22,8 @@ from tests.reporting.explorer.visiting import (
 )
 from tests.seams import readable
 
+pytestmark = pytest.mark.usefixtures("remembered_accounts")
+
 
 def test_it_listens_on_this_machine_only(explorer: Explorer) -> None:
     assert explorer.address.startswith(f"http://127.0.0.1:{explorer.port}/")
