@@ -7,9 +7,9 @@
     python benchmarks/history.py --draw             # draw docs/pictures/history.svg
 
 A bound is stored with its plan as a description, so that reading the history also tests that a plan
-which could be described stays describable. ``tests/test_history.py`` computes the bounds again. A
-ratio is the time of something of ours over that of something plain in the same minute: times are
-those of one machine, ratios travel.
+which could be described stays describable. ``tests/test_history.py`` computes the bounds again and
+measures the ratios. A ratio is the processor time of something of ours over that of something plain
+in the same minute: times are those of one machine, ratios travel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +126,8 @@ def loosened(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[st
     return [f"{name}: {what}" for name, what in said.items() if what is not None]
 
 
-def ratios() -> dict[str, float]:
-    """Our time over that of something plain; the medians of five rounds."""
+def ratios(only: Collection[str] | None = None) -> dict[str, float]:
+    """Our time over that of something plain."""
     values = np.random.default_rng(0).uniform(0, 100, 1_000_000)
     rng = np.random.default_rng(1)
     noises = itertools.count(1.6, 1e-6)  # a plan that was accounted for before would be remembered
@@ -154,7 +154,7 @@ def ratios() -> dict[str, float]:
             lambda: rng.normal(size=200_000),
         ),
     }
-    return {name: _ratio(*both) for name, both in pairs.items()}
+    return {name: _ratio(*both) for name, both in pairs.items() if only is None or name in only}
 
 
 def _account(noise: float) -> None:
@@ -170,16 +170,24 @@ def _exact_noise() -> None:
 
 
 def _ratio(ours: Callable[[], Any], plain: Callable[[], Any]) -> float:
-    """Turn by turn, so that both see the same machine."""
-    found = []
+    """Processor time, which other processes hardly change, in turns; the least of each side."""
+    both = [(work, _rounds(work)) for work in (ours, plain)]
+    found: tuple[list[float], list[float]] = ([], [])
     for _ in range(5):
-        times = []
-        for work in (ours, plain):
-            begun = time.perf_counter()
-            work()
-            times.append(time.perf_counter() - begun)
-        found.append(times[0] / times[1])
-    return sorted(found)[2]
+        for (work, rounds), times in zip(both, found, strict=True):
+            begun = time.process_time()
+            for _ in range(rounds):
+                work()
+            times.append((time.process_time() - begun) / rounds)
+    return min(found[0]) / min(found[1])
+
+
+def _rounds(work: Callable[[], Any]) -> int:
+    """How often, for at least a twentieth of a second; the first time may fill caches."""
+    work()
+    begun = time.process_time()
+    work()
+    return max(1, math.ceil(0.05 / max(time.process_time() - begun, 1e-6)))
 
 
 def versions() -> list[dict[str, Any]]:

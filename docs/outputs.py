@@ -2,7 +2,7 @@
 
 ``python docs/outputs.py docs/tutorials/account.md ...`` brings pages up to date after a change of
 numbers or words; look at the difference before you commit it. The commands of a page are run in
-their order, in a folder with ``examples/people.csv``.
+their order, in a folder with ``examples/people.csv``, and ``raw.csv``, the same without a header.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def updated(text: str, folder: Path) -> str:
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(ROOT / "examples" / "people.csv", folder)
+            people = shutil.copy(ROOT / "examples" / "people.csv", folder)
+            records = Path(people).read_text(encoding="utf-8").partition("\n")[2]
+            (Path(folder) / "raw.csv").write_text(records, encoding="utf-8")
             page = Path(name)
             text = updated(page.read_text(encoding="utf-8"), Path(folder))
             page.write_text(text, encoding="utf-8")

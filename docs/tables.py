@@ -18,7 +18,7 @@ REFERENCE = Path(__file__).parent / "cli.md"
 def noise_options() -> Iterable[tuple[str, ...]]:
     """Every option of every mechanism."""
     yield "option", ""
-    yield "`--mechanism NAME`", f"one of the mechanisms below; `{NAMES[0]}` unless given"
+    yield "`--mechanism NAME`", f"one of the mechanisms below; `{NAMES[0]}` by default"
     for one in ARGUMENTS.values():
         yield (
             f"`{one.option} {one.metavar}`",

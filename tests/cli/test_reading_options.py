@@ -45,7 +45,7 @@ def estimate(run: Run, *words: object) -> float:
 def test_a_file_without_names_is_not_read_as_one_with_names(run: Run, raw: Path) -> None:
     """The first record became the names, and a person was lost."""
     outcome = run("bootstrap", raw, "--delimiter", ",", "--column", "0", *DESIGN)
-    check_refused(outcome, "--no-header if it is a record", "--header if they are names")
+    check_refused(outcome, "--no-header if it is a record", "--header if it has names")
     assert "Region0" not in outcome.err
 
 

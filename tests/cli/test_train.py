@@ -214,7 +214,7 @@ def test_a_ledger_is_charged_and_refuses_before_data_are_read(run: Run, tmp_path
     missing = f"{large} --delta 1e-5 --data {tmp_path / 'missing'}"
     refused = run(*shlex.split(f"{missing} --ledger {file}"))
     assert (refused.status, refused.out) == (4, "")
-    for part in ("would be exceeded", "is spent", "left of epsilon 2", "steps at most"):
+    for part in ("would be exceeded", "is spent", "left of epsilon 2", "steps fit"):
         assert part in refused.err
     check_refused(run(*shlex.split(f"{SMALL} --ledger {file} --seed 1")), "ledger", "seed")
     assert len(labels(run, file)) == 1

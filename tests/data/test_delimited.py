@@ -167,7 +167,7 @@ def test_blank_lines_are_skipped(write_csv: Write) -> None:
         ("x,t", "must have at least one row of data"),
         ("x,t\n\n\r\n", "must have at least one row of data"),
         ("\n\n", "must have a line of names"),
-        ("x\0,t\n1,2\n", "encoding must be said for .* got zero bytes"),
+        ("x\0,t\n1,2\n", "encoding must be given for .* got zero bytes"),
     ],
 )
 def test_malformed_files_are_refused(write_csv: Write, text: str, message: str) -> None:
@@ -305,7 +305,7 @@ def test_another_encoding_than_the_stated_one(write_csv: Write) -> None:
     path = write_csv("x,t\n1,Süd\n", encoding="latin-1")
     with pytest.raises(InvalidParameter, match=r"must be text in the encoding utf-8, got Unicode"):
         open_source(Reading(path, encoding="utf-8"), "x")
-    with pytest.raises(InvalidParameter, match=r"encoding must be said for .* zero bytes"):
+    with pytest.raises(InvalidParameter, match=r"encoding must be given for .* zero bytes"):
         open_source(write_csv("x,t\n1,2\n", "wide.csv", "utf-16-le"), "x")
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 _BLOCK = re.compile(r"(?:<!-- (noisy|refused) -->\n)?```console\n(.*?)```", re.DOTALL)
-_NUMBER = re.compile(r"^[-\[(]*\d[\d,.]*(e-?\d+)?%?[\]),.:;]*$")
+_NUMBER = re.compile(r"^[-\[(]*\d[\d,.]*(e[-+]?\d+)?%?[\]),.:;]*$")
 
 
 class Example(NamedTuple):

@@ -86,22 +86,22 @@ _accounting = Panel(
     --method NAME       certified; one-slope (or section4): the upper bound from the theorem of the
                         MUST paper, composed; paper: the paper's own composition, which follows one
                         pair of data sets only.
-    --composition NAME  auto: the worst of a family of pairs is chosen anew in every step, where one
-                        is proved, in up to three seconds; family: the same in up to twenty, for
-                        closer bounds; quick: in less than one; pair: one dominating pair for every
-                        step.
-    --dimension INT     Every release has this many coordinates; 1, a single number, brings the
-                        bounds of wor closer.
-    --event FILE        Instead of scheme, noise and steps: an event of dp_accounting, as JSON of
-                        what its to_named_tuple returns.
-    --reuse R           Repeat the last of several stages R times on what the stages before it drew,
-                        in each of the K steps.
-    --bands B           Noise that a strategy matrix with B bands correlates: the scheme draws from
-                        one of B groups in turn, each in ceil(K / B) of the K steps.
-    --column-norm C     The largest column norm of that matrix; 1 unless given.
-    --select-best MEAN  Make all of this a random number of times, MEAN on average, and release the
-                        best run alone: what a search over settings costs.
-    --select-law NAME   The law of that number: logarithmic, geometric or poisson.
+    --composition NAME  How steps are composed. pair: one dominating pair for all steps. auto: the
+                        worst of a family of pairs in every step, where that is proved, within
+                        three seconds; quick: within one second; family: within twenty, for closer
+                        bounds.
+    --dimension INT     Number of coordinates of every release. With 1, a single number, the
+                        bounds of wor are closer.
+    --event FILE        Instead of scheme, noise and steps: an event of dp_accounting, its
+                        to_named_tuple() as JSON.
+    --reuse R           In each of the K steps, draw the last of several stages R times from what
+                        the stages before it drew.
+    --bands B           Noise correlated by a strategy matrix with B bands: the scheme draws from
+                        B groups in turn, from each in ceil(K / B) of the K steps.
+    --column-norm C     The largest column norm of that matrix, 1 by default.
+    --select-best MEAN  Repeat all of this a random number of times, MEAN on average, and release
+                        only the best run: the cost of a search over settings.
+    --select-law NAME   The distribution of that number: logarithmic, geometric or poisson.
     """,
 )
 

@@ -29,10 +29,11 @@ _EXPERIMENT = "a game with a seed, an experiment: its canaries, batches and nois
 _game = Panel(
     "Game",
     """
-    --clip C    Bound on the norm of one record's gradient; every canary pulls ten times harder.
+    --clip C    Bound on the norm of one record's gradient; every canary's gradient is ten times
+                as long.
     --runs R    Independent runs; their canaries count together.
     --level L   Confidence of what is found, above 0.5 and below 1.
-    --seed INT  Play reproducibly, for experiments: canaries, batches and noise are repeated.
+    --seed INT  Reproducible, for experiments: canaries, batches and noise are repeated.
     """,
 )
 
@@ -47,12 +48,12 @@ def audit(
     level: Annotated[float, _game("--level", partial(read_number, above=0.5, below=1))] = 0.95,
     seed: Annotated[int | None, _game("--seed", read_natural)] = None,
 ) -> Answer:
-    """Attack training runs on canaries, and put what is found beside the certificate.
+    """Attack training runs with canaries, and compare what is found with the certificate.
 
     A model is trained by PrivateTrainer on records that are all canaries (-n of them, 20 to 5000);
-    an attacker who sees it after every step guesses what a fifth of them were. Guesses that go
-    well give a lower bound of epsilon; guesses that go too well contradict the certificate, which
-    ends with status 3. That none does proves nothing.
+    an attacker who sees it after every step guesses what a fifth of them were. Good guesses give
+    a lower bound on epsilon; guesses that are too good contradict the certificate, which ends
+    with status 3. If none are, that proves nothing.
 
     Example: mustdp audit --scheme wor -n 300 -m 300 --steps 1 --noise-multiplier 2.5 --delta 1e-5
     """

@@ -164,7 +164,7 @@ _statistics = Panel(
 _run = Panel(
     RUN,
     """
-    --workers W     Processes on this machine. Default: by the work.
+    --workers W     Processes on this machine. Default: as many as the work is worth.
     --dask ADDRESS  Run on a Dask cluster: the scheduler's address (tls://...), or local.
     --insecure      Accept a scheduler without certificates (tcp://...): anyone who reaches it can
                     read the records and run code.

@@ -127,8 +127,8 @@ _solving = Panel(
     ACCOUNTING,
     """
     --solve-for NAME  noise: the smallest; steps: the most; m: the largest batch; b: the smallest
-                      first stage. Leave out the option that is solved for; all but noise take a
-                      noise.
+                      first stage. Leave out the option that is solved for. All but noise need a
+                      noise option.
     """,
 )
 
@@ -145,9 +145,9 @@ def calibrate(
     """Find the smallest noise that keeps many applications within (epsilon, delta).
 
     With --solve-for, find instead the most steps, the largest batch or the smallest first stage
-    for a given noise. The answer was itself accounted for: its certified epsilon, the upper bound,
-    is at most that target. With --tpr and --fpr, or --advantage, the noise keeps an
-    attacker within these instead.
+    for a given noise. The answer is accounted for again: its certified epsilon, the upper bound,
+    is at most the target. With --tpr and --fpr, or --advantage, the noise keeps an attacker
+    within these rates instead.
 
     Example: mustdp calibrate --scheme must-ow -n 10000 -b 500 -m 200 --steps 1000 --epsilon 2
     --delta 1e-5

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _compare = Panel(
     None,
     """
-    --with-epochs     Rows for random allocation to n / m bins and for shuffling, with as many
-                      batches. With --noise-multiplier and Gaussian noise they are there anyway.
+    --with-epochs     Add rows for random allocation to n / m bins and for shuffling, with as many
+                      batches. They are the default with --noise-multiplier and Gaussian noise.
     --without-epochs  Instead of --with-epochs: no rows for epochs, which take a second or two.
     --out FILE        The page to write; its folder must exist.
     """,
@@ -62,7 +62,7 @@ def report(
     options: ComparisonOptions,
     out: Annotated[str, _compare("--out")] = "mustdp-report.html",
 ) -> Answer:
-    """Write a page that compares all schemes: tables, pictures and what they say in plain words.
+    """Write a page that compares all schemes in tables, pictures and plain words.
 
     The page is one file that needs no network. Numbers are those of compare, with Gaussian noise;
     pictures show bounds against epsilon and steps, copies, other sizes and one application.

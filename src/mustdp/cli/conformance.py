@@ -28,7 +28,7 @@ def conformance(module: ModuleArgument) -> Answer:
 
     Every setting has an epsilon that some pair of neighbouring data sets attains and one that is
     certified for all. An answer below the first is refuted; one far above the second is loose.
-    MODULE is an accountant that is known by name, or a module with a function epsilon(setting) that
+    MODULE is the name of a known accountant, or a module with a function epsilon(setting) that
     returns a number, or None where it does not accept the setting.
 
     Example: mustdp conformance dp-accounting-pld

@@ -194,14 +194,14 @@ _statistics = Panel(
                                for all, once for each --column, or as COLUMN=L. Public means known
                                without looking at the data.
     --upper U                  Upper end of the public range; values above are clipped to it.
-    --statistic NAME           One of {for_release}. Of every --column, or of some: mean@age. Repeat
-                               it for several in one release. Numbers of records and sums are those
-                               expected among as many records of the population; with --population
-                               census those at hand.
+    --statistic NAME           One of {for_release}. Of every --column, or of some: mean@age.
+                               Repeat it for several in one release. Counts and sums are those
+                               expected for as many records drawn from the population; with
+                               --population census, those of the file.
     --categories COLUMN=A,B,C  A column of categories; the list is public, and what is not in it is
                                'other'.
-    --whole COLUMN             Its values are whole numbers, as is publicly known; so are its
-                               quantiles then.
+    --whole COLUMN             A column whose values are publicly known to be whole numbers. Its
+                               quantiles are then whole, too.
     --by COLUMN                With --groups or --breaks: release everything for each group. Repeat
                                it for the cells of several columns.
     --grouping A,B             Instead of all columns of --by at once: those named. Repeat it for
@@ -209,11 +209,11 @@ _statistics = Panel(
     --groups A,B,C             With --by: the groups, a public list, as COLUMN=A,B,C where there are
                                several columns; all others, and missing ones, are 'other'.
     --breaks COLUMN=0,18,65    With --by: where the groups of a column of numbers begin.
-    --complete                 The lists of groups are complete, as is publicly known: there is no
+    --complete                 The lists of groups are publicly known to be complete: there is no
                                'other'.
-    --total                    Margins and the total of all groups, too.
-    --consistent               Cells, margins and totals agree, also with a public number of
-                               records.
+    --total                    Also release margins and the total of all groups.
+    --consistent               Make cells, margins and totals agree with each other and with a
+                               public number of records.
     --population N             Size of the population sampled from, for smaller errors; census: the
                                records are all of it, and only noise is left.
     --level P                  Coverage of the intervals.
@@ -367,12 +367,11 @@ _survey = Panel(
     "Survey design",
     """
     --weights COLUMN          A column of survey weights.
-    --largest-weight W        The largest weight, which is public; larger ones are cut to it.
+    --largest-weight W        The largest weight, public; larger ones are cut to it.
     --strata COLUMN           A column of strata.
     --stratum-shares A=X,B=Y  Shares of the strata in the population, which are public.
-    --cluster COLUMN          A column of numbers of clusters, such as households.
-    --largest-cluster M       The most records that a cluster has, or that count of it, which is
-                              public.
+    --cluster COLUMN          A column that identifies clusters, such as households.
+    --largest-cluster M       The most records that a cluster has, or that are counted; public.
     --unit UNIT               What the guarantee protects: a record, or a whole cluster.
     """,
 )

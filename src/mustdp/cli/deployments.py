@@ -21,7 +21,7 @@ NameArgument = Annotated[
     typer.Argument(
         metavar="[NAME]",
         help="One deployment, in detail, or a file FILE.yaml in the schema of the registry of "
-        "deployments; all that are known if left out.",
+        "deployments; all known ones if left out.",
         show_default=False,
     ),
 ]
@@ -40,7 +40,7 @@ def deployments(
 ) -> Answer:
     """Published deployments of differential privacy: their figures beside certified ones.
 
-    Every row is computed anew from the parameters that were published. With NAME the answer also
+    Every row is computed from the published parameters. With NAME the answer also
     says what is released, why the figures differ, and where the parameters come from.
 
     Example: mustdp deployments census-redistricting

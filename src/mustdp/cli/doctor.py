@@ -24,12 +24,12 @@ ROUNDS = 3
 
 @with_bundles
 def doctor() -> Answer:
-    """Say what is installed, which extras work, and how fast this machine is.
+    """Report what is installed, which extras work, and how fast this machine is.
 
-    The self-tests that every release makes before its first random number are made again: the
+    It repeats the self-tests that every release makes before its first random number: the
     cipher on vectors of FIPS 197 and SP 800-38A, the inverse tails of the noise against exact
-    enclosures, one account against its known bounds, and a ledger in a temporary file. Where one
-    of them fails nothing is printed but its name, and the exit status is 3.
+    enclosures, one account against its known bounds, and a ledger in a temporary file. If one
+    fails, only its name is printed, and the exit status is 3.
 
     Example: mustdp doctor --json
     """

@@ -25,7 +25,7 @@ StateArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[ADDRESS]",
-        help="A state to open: what the page's Copy address gives.",
+        help="A state to open, as copied with the page's Copy address.",
         show_default=False,
     ),
 ]

@@ -73,8 +73,8 @@ _ledger = Panel(
     --data NAME      create, declare: name of the data set; the file's by default.
     --releases INT   declare (required): how many equal releases (mustdp release) are planned.
     --each E         declare: the epsilon of each release alone. Excludes --noise-multiplier.
-    --steps K        create: declare a plan of K steps of the scheme and noise given. Only it can be
-                     charged then, and its tight bound counts.
+    --steps K        create: declare a plan of K steps with the given scheme and noise. Only that
+                     plan can then be charged, at its tight bound.
     --key-file FILE  A file with the key of the entries' hashes, at least 16 bytes, kept elsewhere.
     --known HASH     verify: a hash, of an entry or of a note about a run, that must still be in
                      the ledger.
@@ -139,12 +139,12 @@ def ledger(
     noise: NoiseOptions,
     options: LedgerOptions,
 ) -> Answer:
-    """A budget that many processes charge and none can overspend: make its file, or look at it.
+    """Make or inspect a budget that many processes charge and none can overspend.
 
-    create makes it with a limit; declare makes it for equal releases that are planned in advance,
-    such as those of a year, which cost less than if each were chosen by the last; show says what
-    is spent and left, and when; entries lists every charge; verify reads all of it and checks every
-    hash; export writes JSON or CSV.
+    create makes the file with a limit. declare makes it for equal releases that are planned in
+    advance, such as those of a year: together they cost less than releases chosen one after the
+    other. show says what is spent and left, and when. entries lists every charge. verify reads
+    everything and checks every hash. export writes JSON or CSV.
 
     Example: mustdp ledger create office.ledger --epsilon 4 --delta 1e-6 --data census
     """

@@ -85,9 +85,9 @@ def _listed_schemes() -> str:
 
 _scheme = Panel(
     "Scheme",
-    f"--scheme NAME  Give this or --stages. {_listed_schemes()}; wor is a stage without, wr one "
-    "with replacement, and so are o and w in must-. Where --bins can be given also allocation (-n, "
-    "--bins or -m) and shuffle (-n, -m): the batches of whole epochs.\n"
+    f"--scheme NAME  Give this or --stages. {_listed_schemes()}; wor draws without and wr with "
+    "replacement; in must-ow and the like, o is a stage without and w one with. Where --bins can "
+    "be given, also whole epochs: allocation (-n, --bins or -m) and shuffle (-n, -m).\n"
     "--stages KIND:SIZE,...  Instead of --scheme: any number of stages, for example wor:118,wr:200 "
     "(-n).\n" + "\n".join(f"{one.flag} {one.metavar}  {one.help}" for one in SIZES.values()),
 )
@@ -375,10 +375,10 @@ _accounting = Panel(
     --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
                      add-remove (one record more or less). Default: add-remove for poisson and
                      allocation, replace-one otherwise.
-    --group G        How many records one person may have: the guarantee then covers all of them,
-                     replaced together, or all there or not.
-    --epsilon E      The largest epsilon allowed, above 0; the noise is calibrated for it. Required,
-                     unless an option that stands instead of it is given.
+    --group G        The most records that one person has: the guarantee covers all of them,
+                     replaced together, or all present or absent.
+    --epsilon E      The largest epsilon allowed, above 0; the noise is calibrated for it.
+                     Required, unless an option that replaces it is given.
     --delta D        The delta at which epsilon is stated, well below 1/n. Required.
     """,
 )
@@ -433,8 +433,8 @@ _epoch = Panel(
     """
     --bins INT  Instead of -m: batches of an epoch of --scheme allocation; -m gives n / m, rounded
                 up.
-    --times T   Distinct batches of an epoch that every record is in (--scheme allocation); 1 unless
-                given. With -m there are T times as many batches.
+    --times T   In how many distinct batches of an epoch every record is (--scheme allocation), 1
+                by default. With -m there are T times as many batches.
     """,
 )
 _epoch_count = Panel(

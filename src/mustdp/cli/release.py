@@ -91,11 +91,11 @@ _statistics = Panel(
     """
     --date COLUMN=ORIGIN     A column of dates, counted in days from this public day, as --lower and
                              --upper are.
-    --report-clipping SHARE  Say how many values were clipped, for this share of the budget, such as
-                             0.05.
+    --report-clipping SHARE  Also release how many values were clipped, for this share of the
+                             budget, such as 0.05.
     --find-range COLUMN      For heavy tails: find the range of a column between --lower and --upper
                              first, on a logarithmic grid. May be repeated.
-    --range-share SHARE      The share of the budget that finding ranges gets (0.1).
+    --range-share SHARE      The share of the budget for finding ranges (0.1).
     --simultaneous           Widen all intervals until they hold together (Bonferroni).
     --public-totals COLUMN=A:480,B:520
                              With --consistent: numbers of records by group that are public.
@@ -161,7 +161,7 @@ def release(
     and certified before the data are read.
 
     Where --ledger declares releases (mustdp ledger declare), --epsilon and --delta are left out:
-    the next one of them is drawn.
+    the command makes the next one.
 
     Example: mustdp release people.csv --column age --lower 0 --upper 100 --statistic mean
     --statistic sd --epsilon 1 --delta 1e-6
@@ -275,7 +275,7 @@ def _flags(result: ReleaseResult) -> Iterator[str]:
             yield f"note: {one.label}: the mode is one of {', '.join(one.candidates)}."
         yield from (f"note: {one.label}: {flag}." for flag in one.flags)
     said = dict.fromkeys(one.description.removesuffix(one.where) for one in result.estimates)
-    yield f"estimated: {'; '.join(list(said)[:12])}{'; ...' if len(said) > 12 else ''}."
+    yield f"estimated: {'; '.join(list(said)[:12])}{'; and so on' if len(said) > 12 else ''}."
 
 
 def _cost(result: ReleaseResult) -> Iterator[str]:
@@ -293,11 +293,11 @@ _plan_statistics = Panel(
     STATISTICS,
     """
     -n N        Required: number of records, or an estimate of it.
-    --like LAW  What the data are taken to be like within their ranges: normal or uniform.
+    --like LAW  The assumed distribution of values within their ranges: normal or uniform.
     --weight-range LOW,HIGH     Survey weights, spread evenly between these.
     --stratum-shares A=X,B=Y    Shares of strata in the population.
-    --stratum-sizes A=X,B=Y     Their shares of the sample, where they are others.
-    --cluster-size M            Clusters of so many records.
+    --stratum-sizes A=X,B=Y     Their shares of the sample, where these differ.
+    --cluster-size M            Clusters of M records.
     --cluster-correlation R     The correlation of values within clusters.
     --missing-share S           The share of values that are missing, and dropped.
     """,
@@ -307,8 +307,8 @@ _plan_accounting = Panel(
     """
     --epsilon E  An epsilon; repeat it to compare several. Give this or --width.
     --width W    Instead of --epsilon: the smallest epsilon for intervals of at most this width.
-    --relative   --width is one over the value, such as 0.05.
-    --releases K  So many releases share the budget, such as 12 in a year.
+    --relative   --width is relative to the value, such as 0.05.
+    --releases K  K releases share the budget, such as 12 in a year.
     """,
 )
 
@@ -352,10 +352,10 @@ def plan(
     releases: Annotated[int, _plan_accounting("--releases", read_integer)] = 1,
     report: ReportOption = None,
 ) -> Answer:
-    """Say how wide the intervals of a release will be, or which epsilon a width needs.
+    """Predict how wide the intervals of a release will be, or which epsilon a width needs.
 
-    No data are read: numbers are taken to be spread over their ranges as --like says, groups and
-    categories to be equally large.
+    No data are read: numbers are assumed to be distributed over their ranges as --like says,
+    groups and categories to be equally large.
 
     Example: mustdp plan -n 10000 --column age --lower 0 --upper 100 --statistic mean
     --epsilon 0.5 --epsilon 1 --delta 1e-6

@@ -49,7 +49,7 @@ def reproduce(
     """Compute the tables and figures of the MUST paper again and judge every number.
 
     Each number matches, differs for a stated reason, differs, or is new. Results are kept item by
-    item, so that a run that was broken off goes on where it was.
+    item, so that an interrupted run can be continued.
 
     Example: mustdp reproduce table-s1 figure-4 --out reproduction
     """

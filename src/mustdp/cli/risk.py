@@ -38,11 +38,11 @@ def risk(
         list[float] | None, _accounting("--order", partial(read_number, above=1, at_most=1e6))
     ] = None,
 ) -> Answer:
-    """Say what an attacker who sees everything that is released can achieve, in words to quote.
+    """Say in words what an attacker who sees everything that is released can achieve.
 
     At most: certified, for every pair of neighbouring data sets and every attacker. At least:
-    reached by an attacker on a concrete pair. Beside it stand the other views of the same account:
-    mu of Gaussian DP, rho of zero-concentrated DP and Renyi divergences.
+    reached by an attacker on a concrete pair. The same account is also given as mu of Gaussian
+    DP, rho of zero-concentrated DP and Renyi divergences.
 
     Example: mustdp risk --scheme must-ow -n 10000 -b 118 -m 200 --noise-multiplier 4 --steps 1000
     """

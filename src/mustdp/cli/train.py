@@ -42,8 +42,8 @@ _run = Panel(
     --ledger FILE      Charge the run to this ledger (mustdp ledger create) before its first step;
                        one that would pass the limit is refused, and with -n before the data are
                        read.
-    --checkpoint FILE  Save the run after every step (mlp), so that it can go on after an
-                       interruption. As secret as the data.
+    --checkpoint FILE  Save the run after every step (mlp), so that it can be resumed. The file is
+                       as secret as the data.
     --resume           With --checkpoint: go on from its file; nothing is charged again.
     --save FILE        Write the trained model: arrays of numpy (linear), a state_dict of torch
                        (mlp). With --seed the file is marked as an experiment (seeded).
@@ -110,7 +110,7 @@ _training = Panel(
     --model NAME       linear (logistic regression) or mlp (128 hidden units; needs torch).
     --clip C           Bound on the norm of one record's gradient.
     --learning-rate R  Learning rate of the first step.
-    --schedule NAME    Course of the learning rate: constant, linear, cosine, inverse-sqrt.
+    --schedule NAME    How the learning rate changes: constant, linear, cosine, inverse-sqrt.
     --seed INT         Train reproducibly, for experiments only: anyone who knows the seed can
                        subtract the noise. Without it, the operating system's entropy is used.
     """,

@@ -217,7 +217,7 @@ class DelimitedText:
     def _check_first(self, fields: Sequence[str]) -> None:
         where = self._file.where
         if any("\0" in name for name in fields):
-            allowed = "must be said for {where}, unless it is text in UTF-8"
+            allowed = "must be given for {where}, unless it is text in UTF-8"
             raise InvalidParameter.refusing(
                 "encoding", allowed.format(where=where), "zero bytes in its first line"
             )
@@ -234,9 +234,9 @@ class DelimitedText:
         if found is not None:
             raise InvalidParameter.refusing(
                 "header",
-                f"must be said for {self._file.where}, whose first line does not look like names: "
+                f"must be given for {self._file.where}, whose first line does not look like names: "
                 "{header=False} if it is a record (columns are then called 0, 1, 2 and so on), "
-                "{header=True} if they are names",
+                "{header=True} if it has names",
                 f"{found} in it",
                 mentions=("header=False", "header=True"),
             )

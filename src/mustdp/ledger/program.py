@@ -261,9 +261,11 @@ def refusal(
     if header.plan is not None:
         fits = f"{refused.most} steps of the declared plan are left"
     else:
+        release = f"one release with Gaussian noise of epsilon up to {readable(largest, 'down')}"
         fits = (
-            f"of the {refused.wanted} steps at most {refused.most} fit, or one release with "
-            f"Gaussian noise of epsilon up to {readable(largest, 'down')}"
+            f"{release} still fits"
+            if refused.wanted == 1
+            else f"at most {refused.most} of the {refused.wanted} steps fit, or {release}"
         )
     cost = readable(refused.asked, "up") if math.isfinite(refused.asked) else "more than any limit"
     return BudgetExceeded(

@@ -108,7 +108,7 @@ _SHIFT = Argument(
 _SENSITIVITY = Argument(
     "sensitivity",
     "D",
-    "How far one copy of a record moves an integer at most, swapped or left out; 1 unless given.",
+    "The furthest that one copy of a record moves an integer, replaced or left out; 1 by default.",
     1,
     10**6,
     whole=True,
@@ -212,7 +212,7 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
             Argument(
                 "categories",
                 "C",
-                "Number of possible answers (randomized-response); 2 unless given.",
+                "Number of possible answers (randomized-response), 2 by default.",
                 2,
                 10**9,
                 whole=True,
