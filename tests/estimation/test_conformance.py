@@ -44,6 +44,8 @@ from tests.estimation.bootstrap.statistics.swaps import moved
 from tests.estimation.release.simulated import accepted
 from tests.estimation.release.swapping import allowed, movements
 
+pytestmark = pytest.mark.usefixtures("remembered_accounts")
+
 WRITTEN = {name: one for name, one in registered().items() if one.usage is not None}
 RELEASED = [name for name, one in WRITTEN.items() if one.for_release]
 RESAMPLED = [name for name, one in WRITTEN.items() if one.for_bootstrap]

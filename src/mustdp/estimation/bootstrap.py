@@ -101,7 +101,7 @@ def in_bundles(draws: Iterable[tuple[int, Batch]], columns: int) -> Iterator[Bun
             rows, new, fresh = np.unique(np.concatenate([rows, *new])), [], 0
             full = rows.size + indices.size > most_rows
             if full and np.union1d(rows, indices).size > most_rows:
-                entries = MOST_ENTRIES
+                entries = MOST_ENTRIES + 1  # an empty subset begins a new one, too
         if batches and entries + indices.size > MOST_ENTRIES:
             yield Bundle(batches, np.unique(np.concatenate([rows, *new])))
             batches, rows, new, fresh, entries = [], _none(), [], 0, 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
@@ -176,6 +176,7 @@ def test_a_file_is_passed_over_once_for_many_subsets(
     most_values=st.integers(1, 200),
     most_entries=st.integers(1, 200),
 )
+@example(sizes=[2, 0], columns=1, most_values=1, most_entries=1)
 @settings(max_examples=60)
 def test_bundles_hold_every_subset_once_and_no_more_than_allowed(
     sizes: list[int], columns: int, most_values: int, most_entries: int
