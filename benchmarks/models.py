@@ -1,4 +1,4 @@
-"""Models by formula: do their intervals cover on real data?
+"""Linear and logistic models by formula: do their intervals cover on real data?
 
 Samples of 4000 from the 48,842 records of UCI Adult, drawn with replacement, so that the files are
 the population.
@@ -30,6 +30,9 @@ STATISTICS = (
     "linear-model:hours ~ age + C(sex)",
     "linear-model:hours ~ education*C(sex)",
     "linear-model:hours ~ age + education + C(sex) + C(marital)",
+    "logistic-model:rich ~ age + C(sex)",
+    "logistic-model:rich ~ education*C(sex)",
+    "logistic-model:rich ~ age + education + C(sex) + C(marital)",
 )
 
 
@@ -86,12 +89,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data-sets", type=int, default=400)
+    parser.add_argument("--only", default="", help="models whose name holds this")
     given = parser.parse_args(arguments)
     people = population(given.folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for epsilon in EPSILONS:
-            for statistic in STATISTICS:
+            for statistic in (one for one in STATISTICS if given.only in one):
                 row = measured(people, statistic, epsilon, given.data_sets)
                 sys.stdout.write(json.dumps({"epsilon": epsilon, **row}, indent=1) + "\n")
 

@@ -46,6 +46,7 @@ from mustdp.estimation.statistics.distribution import TrimmedMean as TrimmedMean
 from mustdp.estimation.statistics.distribution import WinsorisedMean as WinsorisedMean
 from mustdp.estimation.statistics.geometric import GeometricMean as GeometricMean
 from mustdp.estimation.statistics.linear_model import LinearModel as LinearModel
+from mustdp.estimation.statistics.logistic_model import LogisticModel as LogisticModel
 from mustdp.estimation.statistics.moments import Correlation as Correlation
 from mustdp.estimation.statistics.moments import Covariance as Covariance
 from mustdp.estimation.statistics.moments import LinearRegression as LinearRegression

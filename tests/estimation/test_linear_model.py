@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 from typing import Any
 
@@ -221,3 +223,16 @@ def test_tests_are_written_everywhere() -> None:
     assert list(result.to_frame().p_value) == [one.test.p_value for one in result.estimates]
     assert result.as_dict()["estimates"][-1]["test"]["kind"] == "F"
     assert result["linear-model y ~ x: R2"].test is not None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_estimates_without_a_test_stand_beside_those_with_one() -> None:
+    for statistics in ("linear-model:y ~ 1", ["linear-model:y ~ x", "mean@z"]):
+        result = md.private_release(
+            frame(1500, 4), statistics, **WHERE, noise_multiplier=1.0, seed=1
+        )
+        last = result.estimates[-1]
+        assert last.test is None
+        assert result.as_latex().splitlines()[-2].endswith(r"] & -- \\")
+        assert list(csv.DictReader(io.StringIO(result.as_csv())))[-1]["p_value"] == "NA"
+        assert np.isnan(list(result.to_frame().p_value)[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import io
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,15 @@ def test_tables_cover_on_real_data() -> None:
     assert errors["consistent"]["cell"] < 0.75 * errors["independent groupings"]["cell"]
     assert errors["consistent"]["sex"] < 0.75 * errors["cells added up"]["sex"]
     assert errors["consistent"]["education"] < 0.8 * errors["top-down"]["education"]
+
+
+def test_a_comparison_of_which_nothing_is_known_is_written_as_unknown(
+    people: Path, tmp_path: Path, run: Run
+) -> None:
+    page, line = tmp_path / "page.html", LINE.replace("multiplier 5", "multiplier 1e5")
+    found = run(
+        "release", people, *shlex.split(f"{line} --difference 1,2 --report {page} --seed 1")
+    )
+    assert found.status == 0, found.err
+    assert "p = unknown" in found.out
+    assert "unknown" in page.read_text()

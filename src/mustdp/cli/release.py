@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -262,7 +263,8 @@ def _tests(result: ReleaseResult, found: tuple[Contrast, ...]) -> Iterator[str]:
         if estimate.test is not None:
             yield f"test: {estimate.label}: {estimate.test}."
     for one in found:
-        yield f"test: {one.label}: p = {readable(one.p_value, 'up', 2)}."
+        p = readable(one.p_value, "up", 2) if math.isfinite(one.p_value) else "unknown"
+        yield f"test: {one.label}: p = {p}."
 
 
 def _notes(result: ReleaseResult) -> Iterator[str]:

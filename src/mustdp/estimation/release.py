@@ -352,7 +352,7 @@ def _positions(data: Any) -> Mapping[str, int]:
     return {}
 
 
-# The rounds of a release: one for all statistics, a second for some of them.
+# The rounds of a release: one for all statistics, a second for some of them, more for a few.
 #
 # The second round tells the errors of curved estimates and of clusters, for a share of the whole
 # budget, and looks closer at quantiles, for a part of their own. Every part of either round has its
@@ -424,24 +424,32 @@ def run_rounds(
         charge()
         first = tuple(map(joint.agreeing, _released(joint, totals, seen, source)))
     found = _with_squares(dict(zip(places, first, strict=True)))
-    shared = _shared(requests)
-    if shared:
-        later = {part: x - y for part, x, y in zip(places, own, now, strict=True)}
-        each = SECOND_SHARE / max(len(shared) - len(closer), 1)
+    shared, spent = _shared(requests), [*now]
+    later = {part: x - y for part, x, y in zip(places, own, now, strict=True)}
+    each = SECOND_SHARE / max(len(shared) - len(closer), 1)
+    for turn in range(max((len(one.later_shares) for one in shared), default=0)):
+        asking = [one for one in shared if turn < len(one.later_shares)]
         budgets = [
-            later[one.sums] if one.sums is not None and _looks_closer(one) else each
-            for one in shared
+            (later[one.sums] if one.sums is not None and _looks_closer(one) else each)
+            * one.later_shares[turn]
+            for one in asking
         ]
-        if not math.fsum([*now, *budgets]) <= 1.0 + 2.0**-45:  # the noise has 2^-40 to spare
+        spent += budgets
+        if not math.fsum(spent) <= 1.0 + 2.0**-45:  # the noise has 2^-40 to spare
             raise NumericalFailure(
-                "two rounds must cost no more than one; nothing more is released"
+                "all rounds must cost no more than one; nothing more is released"
             )
-        again = tuple(one.second_sums(_known(_behind(one, found)), shared[one]) for one in shared)
+        again = tuple(
+            one.next_sums(second[one])
+            if turn
+            else one.second_sums(_known(_behind(one, found)), shared[one])
+            for one in asking
+        )
         joint = _joint(schema, again, noise_multiplier, budgets)
         totals, count = joint.totals(pieces(), progress)
         if count != seen:
             raise InvalidParameter("data must not change while they are read, got other records")
-        second = dict(zip(shared, _released(joint, totals, seen, source), strict=True))
+        second.update(zip(asking, _released(joint, totals, seen, source), strict=True))
     if families is not None:
         families += [
             ReleasedFamily(one, _behind(one, found), second.get(one.second_request))

@@ -404,8 +404,9 @@ class EstimationResult(Generic[E]):
             lines.append(rf"\multicolumn{{{wide}}}{{l}}{{{latex_text(SEEDED)}}} \\")
         for k, one in enumerate(self.estimates):
             value, error, low, high = _numbers(one, unknown="--")
-            p = "".join(f" & {readable(p, 'up', 2)}" for p in tests[k : k + 1])
-            p = " & --" if tests and not math.isfinite(tests[k]) else p
+            p = "".join(
+                f" & {readable(p, 'up', 2) if math.isfinite(p) else '--'}" for p in tests[k : k + 1]
+            )
             lines.append(rf"{latex_text(one.label)} & {value} & {error} & [{low}, {high}]{p} \\")
         return "\n".join([*lines, r"\end{tabular}", ""])
 

@@ -474,8 +474,11 @@ class Products:
         return np.moveaxis(found, 0, -1)
 
 
-def _in_pieces(part: BoundedSum, piece: Piece, per_step: float) -> FloatArray:
-    """``BoundedSum.sums`` with few rows at a time: there may be many products."""
+def sums_in_pieces(part: BoundedSum, piece: Piece, per_step: float, squared: int = 0) -> FloatArray:
+    """``BoundedSum.sums`` with few rows at a time: there may be many products.
+
+    Of the last ``squared`` numbers, weights count twice.
+    """
     found = np.zeros((part.schema.slots, part.width))
     for start in range(0, len(piece), _ROWS):
         rows = slice(start, start + _ROWS)
@@ -490,6 +493,7 @@ def _in_pieces(part: BoundedSum, piece: Piece, per_step: float) -> FloatArray:
         whole = part.rows(values, slots) * per_step
         if weights is not None:
             whole *= weights[:, None]
+            whole[:, part.width - squared :] *= weights[:, None]
         np.trunc(whole, out=whole)
         for k in range(part.width):
             found[:, k] += np.bincount(slots, whole[:, k], part.schema.slots)
@@ -509,7 +513,7 @@ class OfDesign(BoundedSum):
 
     def sums(self, piece: Piece, per_step: float) -> FloatArray:
         """Few rows at a time."""
-        return _in_pieces(self, piece, per_step)
+        return sums_in_pieces(self, piece, per_step)
 
 
 @dataclass(frozen=True)
@@ -659,7 +663,7 @@ class Sandwich(OfDesign):
         """With weights, influences are multiplied by them: squared here."""
         if piece.weights is not None:
             piece = Piece(piece.values, piece.slots, piece.weights**2)
-        return _in_pieces(self, piece, per_step)
+        return sums_in_pieces(self, piece, per_step)
 
     @property
     def _roots(self) -> FloatArray:

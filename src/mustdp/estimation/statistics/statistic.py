@@ -491,6 +491,15 @@ class StatisticRequest(ABC):
         """What is added up in the second round, chosen by the first, for all that share it."""
         raise InvalidParameter(f"{self.name} must have no second round")
 
+    @property
+    def later_shares(self) -> tuple[float, ...]:
+        """The parts of what is left after the first round that the later ones get, one by one."""
+        return (1.0,)
+
+    def next_sums(self, last: NoisySums) -> BoundedSum:
+        """What is added up in a third round, or a later one, chosen by the one before."""
+        raise InvalidParameter(f"{self.name} must have no third round")
+
     # Estimates with their names.
 
     def describe(self, cell: str) -> str:
