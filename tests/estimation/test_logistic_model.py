@@ -15,8 +15,8 @@ from mustdp.estimation import release
 from mustdp.estimation.queries import JointSums, Piece
 from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.logistic_model import LogisticModelRequest, Scores
-from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Relation
 from tests.estimation.release.simulated import accepted
 from tests.estimation.release.swapping import allowed, movements
 

@@ -1,6 +1,6 @@
 """Logistic models by formula: Newton's method on noisy sums, with sandwich errors.
 
-With b the basis of a record (``formulas.py``), y in [0, 1] the response, eta = theta.b and p =
+With b the basis of a record (``linear_model.py``), y in [0, 1] the response, eta = theta.b and p =
 1/(1 + exp(-eta)), every round releases, at a theta that is public by then, the sums of
 
     w b b',   w = 4 p (1 - p),       and       (y - p) b / c,
@@ -47,8 +47,9 @@ from mustdp.estimation.intervals import (
 )
 from mustdp.estimation.queries import NoiseCovariance, NoisySums, Piece
 from mustdp.estimation.schema import PublicSchema
-from mustdp.estimation.statistics.formulas import DesignMatrix, Formula
 from mustdp.estimation.statistics.linear_model import (
+    DesignMatrix,
+    Formula,
     LinearModel,
     OfDesign,
     Products,
