@@ -541,7 +541,7 @@ class Account(SearchedAccount):
 
     @contextmanager
     def _sides(self) -> Iterator[tuple[UpperSide, LowerCurve]]:
-        """Both sides at the first spacing, for as long as nobody else may use them."""
+        """Both sides at the first spacing, with the account locked for other threads."""
         with self._lock:
             grid = self._work.grid(FRACTIONS.first)
             yield self._work.upper(grid), self._work.lower(grid)

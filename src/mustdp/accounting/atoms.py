@@ -356,7 +356,7 @@ def _of(plan: Plan, orders: FloatArray, copies: FloatArray, moved: float) -> Flo
 
 
 def _drawn(atom: Subsample, orders: FloatArray, special: int, moved: float) -> FloatArray:
-    """log M_a of a draw that takes some of so many records: the smaller of the two bounds."""
+    """log M_a of a subsampled mechanism: the smaller of the two bounds."""
     if special == 0:
         return np.zeros(orders.size)
     scheme = atom.scheme

@@ -186,7 +186,7 @@ class Banded:
 
 
 Plan: TypeAlias = Mechanism | Subsample | InEpoch | Repeat | Sequence | SelectBest | Banded
-#: What a plan comes down to: single releases and subsampled plans, each so many times.
+#: What a plan consists of: single releases and subsampled plans, with how often each occurs.
 Atom: TypeAlias = Mechanism | Subsample | InEpoch | SelectBest
 _PLANS = Mechanism | Subsample | InEpoch | Repeat | Sequence | SelectBest | Banded
 
@@ -235,7 +235,7 @@ def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch:
 
 
 def steps_of(scheme: Sampling, steps: int, inner: Plan) -> Plan:
-    """``steps`` releases: so many fresh draws, or whole epochs and what is left of the last."""
+    """``steps`` releases: that many fresh draws, or whole epochs and a part of the last one."""
     if not isinstance(scheme, Epoch):
         return Repeat(steps, Subsample(scheme, inner))
     if scheme.steps < scheme.bins:
@@ -313,7 +313,8 @@ def banded(plan_of_one_group: Plan, bands: int, *, strategy: ArrayLike | None = 
     bands : int
         Number of bands and of groups, at least 1.
     strategy : array_like, default=None
-        The strategy matrix, square and lower triangular with so many bands; its largest column norm
+        The strategy matrix, square and lower triangular with that many bands;
+        its largest column norm
         is the factor by which sensitivities grow. None means that all columns have norm 1.
 
     Returns

@@ -7,7 +7,7 @@ run and charged, and says what it costs.
 A budget is the noise of a number of steps, each on a fresh draw of one scheme or on the next batch
 of an epoch. The plan's scheme draws the batches, so what runs is what is charged.
 
-With banded noise, steps are correlated by a strategy of so many bands, and records take turns in as
+With banded noise, steps are correlated by a strategy with bands, and records take turns in as
 many groups: the group's scheme is drawn from and charged.
 
 The batches of an epoch depend on each other, so that no step of it has a price of its own. An epoch
@@ -506,7 +506,7 @@ _LARGEST_FACTOR = 4.0
 
 
 def strategy_of(bands: int | Sequence[float]) -> tuple[float, ...]:
-    """The first column of a strategy: as given, or the banded square root of so many bands.
+    """The first column of a strategy: as given, or the banded square root.
 
     The banded square root (Kalinin & Lampert 2024, arXiv 2405.13763) has the first coefficients of
     (1 - x)^(-1/2), the square root of the matrix that adds up.

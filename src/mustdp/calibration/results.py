@@ -124,7 +124,8 @@ class PlanCalibration(FoundNoise, Calibrated):
 
 @dataclass(frozen=True)
 class Calibration(PlanCalibration):
-    """Noise that meets a target for repeated draws of one scheme, or so many batches of epochs.
+    """Noise that meets a target for repeated draws of one scheme, or of a number of batches of
+    epochs.
 
     The other attributes are those of :class:`Calibrated`.
 

@@ -110,7 +110,7 @@ def select(
     [1, 0]
     """
     asked = as_list(columns)
-    # True and 1 are not the same, and nobody asks for True.
+    # True and 1 are not the same, and True is never asked for.
     by_label = _places(
         (at, label) for at, label in enumerate(labels) if not isinstance(label, bool)
     )
@@ -545,7 +545,7 @@ class Reading:
         return tuple(number for number in found if number is not None)
 
     def is_missing(self, text: str) -> bool:
-        """Whether a text is one that stands for a missing value.
+        """Whether a text means a missing value.
 
         Parameters
         ----------

@@ -164,7 +164,7 @@ class SparkTable(Engine):
     frame: Any
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Run by the frame's session, under a name that nobody else uses."""
+        """Run by the frame's session, under a name that is used only here."""
         view = f"mustdp_{uuid.uuid4().hex}"
 
         def ask() -> list[tuple[Any, ...]]:

@@ -132,7 +132,7 @@ class Frame(ABC):
 
     @abstractmethod
     def distinct(self, at: int) -> tuple[IntArray, Sequence[object]]:
-        """Any column as places in a list of values; None in that list stands for missing ones."""
+        """Any column as places in a list of values; None in that list means missing."""
 
     @abstractmethod
     def part(self, start: int, stop: int) -> Frame:

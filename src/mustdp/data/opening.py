@@ -217,7 +217,7 @@ Found = tuple[Sequence[Selected], Callable[[], Iterator[Block]]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """Records that can be gone through from the first to the last."""
+    """Records that can be read from the first to the last."""
 
     #: Names of the columns, in the order of the descriptions; unnamed ones by position.
     columns: tuple[str, ...]
@@ -378,7 +378,7 @@ def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Sou
     .parquet file, or a folder or list of Parquet files that together are one data set, "-" for text
     on standard input, or a ``Reading`` of any of them. A Source is returned as it is.
 
-    ``columns`` are names, or positions from 0. None stands for all numeric columns of data in
+    ``columns`` are names, or positions from 0. None means all numeric columns of data in
     memory; for files columns must be named. ``n``, if given, must be the number of records.
 
     Refused are columns that are missing, not numeric or named twice, and values that are missing,

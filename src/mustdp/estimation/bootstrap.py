@@ -506,7 +506,7 @@ def _end_if_orphaned(parent: int) -> None:
 
 
 def _abandon(results: Any) -> None:
-    """Stop the processes; that finished portions are thrown away is no news to the caller."""
+    """Stop the processes; the caller need not hear that finished portions are discarded."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results.close()
@@ -1041,7 +1041,7 @@ _WORTH_A_WORD = 0.005
 #: Steps of derivatives, in standard errors.
 _STEP = 1e-3
 _HIDDEN_BY_NOISE = (
-    "the noise drowns what the data vary by, so that an upper limit of it is in the standard "
+    "the noise hides the variation of the data, so that an upper limit of it is in the standard "
     "error, which errs on the safe side; a larger epsilon, narrower bounds, or one release on all "
     "records where there is a formula would help"
 )

@@ -3,7 +3,7 @@
 What is not known before is the data, so some are assumed: numbers spread over their ranges evenly
 (``like="uniform"``) or normally around the middle, with a sixth of the range as their standard
 deviation (``"normal"``), columns independent, categories and groups equally large. A release on
-such records is gone through with the variances of its noise but without noise itself; its intervals
+such records is computed with the variances of its noise but without noise itself; its intervals
 have the expected widths. Of a survey design is assumed what :class:`PlannedSurvey` says: strata of
 stated sizes, weights spread evenly, clusters of equal size in which two records have the same
 values with a chance of the stated correlation, and values that are missing at random. No record of
@@ -388,7 +388,7 @@ def smallest_epsilon(
 
 
 def made_up(schema: PublicSchema, like: str, survey: PlannedSurvey) -> Piece:
-    """Records that nobody has: every column spread evenly in an order of its own."""
+    """Artificial records: every column spread evenly in an order of its own."""
     rng = np.random.default_rng(0)  # an order, no secret
     even = (np.arange(_MADE_UP) + 0.5) / _MADE_UP
     values = np.empty((_MADE_UP, len(schema.columns)))

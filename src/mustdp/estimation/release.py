@@ -181,7 +181,7 @@ def plain_schema(schema: PublicSchema) -> PublicSchema:
 
 # Records in pieces: numbers clipped to their ranges, categories numbered, groups as slots.
 #
-# NaN stands for a missing number that is dropped from every part that needs it. A missing category
+# NaN marks a missing number that is dropped from every part that needs it. A missing category
 # or group is one of the others.
 
 
@@ -410,7 +410,7 @@ def run_rounds(
     _refuse_many(joint)
     totals, seen = joint.totals(pieces(), progress)
     records = source.records if isinstance(source, Expectation) else seen
-    # Where the size is private nobody may learn that there are none: the noise alone is released.
+    # Where the size is private, an empty data set must not show: the noise alone is released.
     refused = schema.public_size or isinstance(source, Expectation)
     if refused and not (records and seen):
         raise InvalidParameter("data must have at least one record, got none")
@@ -720,7 +720,7 @@ def private_release(
         0-17, 18-64 and 65+.
     complete : bool or sequence of str, default=False
         That the lists of all columns, or of those named, are complete, as is publicly known: there
-        is no group "other", and whoever is in none of the groups counts for nothing.
+        is no group "other", and a record in none of the groups is not counted.
     total : bool, default=False
         Whether margins and the total of all groups are released, too.
     consistent : bool, default=False
@@ -766,7 +766,7 @@ def private_release(
     cluster : str, default=None
         A column of numbers of clusters: standard errors are then those of clusters.
     largest_cluster : int, default=None
-        Public; so many records of a cluster count at most.
+        Public; further records of a cluster are not used.
     unit : {"record", "cluster"}, default="record"
         What the guarantee protects: a record, or all records of a cluster.
     level : float, default=0.95

@@ -239,7 +239,7 @@ class PublicSchema:
     whole_clusters: bool = False
     #: With strata, which are the listed groups: their shares of the population.
     shares: tuple[float, ...] = ()
-    #: Whether the records can be gone through only once, so that there is no second round.
+    #: Whether the records can be read only once, so that there is no second round.
     once: bool = False
     #: Groups of several columns, margins and totals; ``groups`` are their slots then.
     grouping: Groupings | None = None
@@ -301,7 +301,7 @@ class PublicSchema:
         if self.relation == Relation.ADD_REMOVE:
             return times * part.radius
         found = part.diameter
-        # Whoever is in no group of a complete list counts for nothing, in every grouping.
+        # A record in no group of a complete list is not counted, in any grouping.
         left_out = self.grouping is not None and self.grouping.leaves_out
         if self.incomplete or left_out:
             found = max(found, part.radius)

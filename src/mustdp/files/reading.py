@@ -45,7 +45,7 @@ def too_large(what: str, largest: int | None) -> InvalidParameter:
 
 
 def _read(path: Path, most: int | None) -> tuple[bytes, bool]:
-    """At most so many bytes of the file as long as it is now, and whether it is longer."""
+    """The first ``most`` bytes of the file, and whether it is longer."""
     handle, length = _opened(path)
     with os.fdopen(handle, "rb") as stream:
         size = length if most is None else min(length, most)
@@ -101,7 +101,7 @@ def read_json(content: str | bytes, what: str, largest: int | None = None) -> An
 
 
 def canonical(value: object, what: str) -> str:
-    """The one text that stands for a value of plain JSON."""
+    """The canonical text of a value of plain JSON."""
     check_plain(value, what)
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

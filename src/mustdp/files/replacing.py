@@ -19,10 +19,10 @@ from mustdp.extras import installed
 # Part files: new content on its way into place, and what a killed process left of it.
 #
 # A part is named after its target with 128 random bits between, ``.NAME.<32 digits>.part``, and is
-# created exclusively: nobody can put a file or a link in its place beforehand, and if something is
+# created exclusively: no file or link can be put in its place beforehand, and if something is
 # there all the same it is refused. While it is written its descriptor is locked.
 #
-# What is left behind when a process is killed blocks nobody. The next writer of the same target
+# What a killed process leaves behind blocks no other. The next writer of the same target
 # removes it, but only what is provably such a rest: it has the name of a part of this very target,
 # is a plain file with this one name, belongs to this user, cannot be written by others, and is not
 # locked, so its writer is gone. Everything else stays where it is. Where there are no such locks
@@ -132,7 +132,8 @@ def _may_be_removed(found: os.stat_result) -> bool:
 def _locked(handle: int, surely: bool = False) -> bool:
     """Lock the descriptor; False if somebody else has.
 
-    A file system without locks lets a writer go on (nobody can take its part for a rest there),
+    A file system without locks lets a writer go on (no other process takes its part for a remnant
+    there),
     but not, with ``surely``, anyone who wants to remove something.
     """
     if _FCNTL is None:

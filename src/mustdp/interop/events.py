@@ -508,7 +508,7 @@ def _selected(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
 
 
 def _capped(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
-    """Poisson batches of which at most so many records are kept, and Gaussian noise.
+    """Poisson batches cut to a largest number of records, with Gaussian noise.
 
     dataset_size counts the record that is left out, as it does here. A special record may take the
     place of another one, so that it is charged as any record.

@@ -51,7 +51,7 @@ class TrainingAccountant(accounting.DpTrainingAccountant):  # type: ignore[misc,
     For ``calibrate_noise_multiplier`` and its like, ``compute_epsilon`` and
     ``CachedExperimentAccountant``. Poisson sampling is answered under add_remove, with a cycle of
     batches as the cost of one group; batches of a fixed size under replace_one. With
-    ``examples_per_user`` the guarantee is for users with up to so many examples.
+    ``examples_per_user`` the guarantee is for users with up to that many examples.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def _training_plan(num_updates: int, run: Any) -> tuple[Plan, str]:
     if cycle > 1 and len(parts) > 1:
         raise NotCovered("cycle_length must be 1 where noise or batch size change")
     # Every record is in one group, which is sampled in every cycle once: Choquette-Choo et al.
-    # 2023, arXiv 2306.08153v2, Theorem 4, for noise with at most so many bands.
+    # 2023, arXiv 2306.08153v2, Theorem 4, for noise with at most that many bands.
     group = n // cycle
     if not group:
         raise InvalidParameter(f"cycle_length must be at most num_samples = {n}, got {cycle}")
@@ -160,7 +160,8 @@ def _training_plan(num_updates: int, run: Any) -> tuple[Plan, str]:
 
 
 def _in_turn(plan: Plan, cycle: int) -> Plan:
-    """The plan of one group of so many; people with records in several are refused later."""
+    """The plan of one of several groups; people with records in several groups are refused
+    later."""
     return banded(plan, cycle) if cycle > 1 else plan
 
 

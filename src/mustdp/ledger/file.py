@@ -76,7 +76,7 @@ Beside = Callable[[sqlite3.Connection, Head], Head]
 
 @dataclass(frozen=True)
 class Latest:
-    """The entry that charged a run, and the state it was saved in last, after so many steps."""
+    """The entry that charged a run, and the state and step in which it was last saved."""
 
     entry: int
     steps: int

@@ -135,7 +135,7 @@ _COARSE, _DEEPEST = 4.0, 40
 class Cost:
     """What a filter adds up: divergences by order (the last at infinity), and rare events.
 
-    None stands for a sum that is infinite.
+    None means an infinite sum.
     """
 
     sums: tuple[int | None, ...]
@@ -147,7 +147,7 @@ class Cost:
         return Cost(added, self.outside + other.outside)
 
     def times(self, count: int) -> Cost:
-        """So many of it."""
+        """A multiple of it."""
         sums = tuple(None if each is None else count * each for each in self.sums)
         return Cost(sums, count * self.outside)
 
@@ -177,7 +177,7 @@ class Filter:
         return Cost((0,) * (len(self.orders) + 1), 0)
 
     def level(self, number: int, steps: int) -> int:
-        """How rare the events are that charge ``number``, of so many steps, may leave out.
+        """How rare the events are that charge ``number`` may leave out in each of its steps.
 
         All of them together stay within their share of delta: the sum over all numbers k of
         1/(4 k (1 + log2 k)^2) is at most (1 + log 2)/4, which leaves room for curves that are a
@@ -187,7 +187,7 @@ class Filter:
         return min(_DEEPEST, math.ceil(math.log2(wanted) / math.log2(_COARSE)))
 
     def cost(self, counted: Mapping[Atom, int], relation: str, level: int) -> Cost:
-        """What atoms cost, so many of each."""
+        """What atoms cost, with the number of each."""
         total = self.nothing
         outside = self.delta * _EVENTS * _COARSE**-level
         for atom, count in counted.items():

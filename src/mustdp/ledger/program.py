@@ -60,7 +60,7 @@ class Declared:
         return Sequence(tuple(parts))
 
     def step_after(self, steps: int) -> Plan:
-        """The step that comes after so many; the last one, if there is none."""
+        """The step at this position; the last one, if there is none."""
         for plan, count in self.runs:
             steps -= count
             if steps < 0:

@@ -481,7 +481,7 @@ _LAST_DIGITS = 1e-9
 
 @dataclass(frozen=True)
 class Verified:
-    """What was found to be right: so many entries, the last of them with this hash.
+    """What was verified: the number of entries, and the hash of the last one.
 
     ``note`` is the hash of the last note about a run, None if there is none.
     """

@@ -93,7 +93,8 @@ class Store:
         return self._transaction("BEGIN")
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Nobody else writes during the body; what it wrote is on the disk afterwards, or not."""
+        """Exclude other writers during the body; all that it wrote is on the disk afterwards, or
+        nothing."""
         return self._transaction("BEGIN IMMEDIATE")
 
     def close(self) -> None:
@@ -187,7 +188,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _begin(connection: sqlite3.Connection, statement: str) -> None:
-    """Begin as soon as nobody else is writing.
+    """Begin as soon as no other process is writing.
 
     SQLite alone would look again only every tenth of a second, and leave the disk idle in between.
     """
@@ -205,7 +206,7 @@ def _begin(connection: sqlite3.Connection, statement: str) -> None:
 
 
 def make_tables(path: Path, header: str, header_hash: bytes, head: tuple[object, ...]) -> None:
-    """Fill an empty file that nobody else knows yet; it needs no journal."""
+    """Fill an empty file that no other process knows yet; it needs no journal."""
     with in_words(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:

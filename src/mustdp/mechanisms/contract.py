@@ -102,7 +102,7 @@ class GroupProfiles(ABC):
 
     #: Bound of the relative rounding error of the values; 0 where they are rounded up already.
     relative_error: float = 1e-11
-    #: Laws around these profiles that are wider are coarsened to so many multiplicities.
+    #: The most multiplicities of a law around these profiles; wider laws are coarsened.
     most_groups: int = 512
 
     @abstractmethod

@@ -183,7 +183,7 @@ class IntegerNoise(Mechanism):
         return IntegerProfiles(self.law, self.sensitivity)
 
     def attained(self, shift: float | None) -> DiscreteOutcomes:
-        """The noise, moved by so many sensitivities."""
+        """The noise, moved by a number of sensitivities."""
         return IntegerOutcomes(self.law, self.sensitivity)
 
     def log_moments(

@@ -97,7 +97,7 @@ class AdditiveNoise(Mechanism):
         return NoiseProfiles(self.noise, checks.real("shift", shift, above=0))
 
     def attained(self, shift: float | None) -> Noise:
-        """The noise, moved by so many shifts."""
+        """The noise, moved by a number of shifts."""
         return self.noise
 
     def log_moments(

@@ -38,7 +38,7 @@ class Answers(DiscreteOutcomes):
         return pairs | ({"symmetric": (1, -1)} if self.categories > 2 else {})
 
     def masses(self, places: IntArray) -> FloatArray:
-        """One column for each of the three, and one for all that nobody has."""
+        """One column for each of the three, and one for all other answers."""
         other = np.exp(-self.epsilon)
         kinds = min(self.categories, 3)
         true = np.mod(np.sign(places), 3)[:, None] == np.arange(kinds)

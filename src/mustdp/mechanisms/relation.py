@@ -127,7 +127,7 @@ FARTHEST_ESTIMATE = 2
 
 
 def drawn_from(scheme: Drawing, relation: Relation, records: int) -> Drawing:
-    """The scheme that draws from data with so many records.
+    """The scheme that draws from data with ``records`` records.
 
     Where the relation keeps the number of records fixed it is public, and must be the n of the
     scheme. Under ``add_remove`` it is not: the n of a Poisson scheme or of a random allocation is

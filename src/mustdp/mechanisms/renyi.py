@@ -45,7 +45,7 @@ LARGEST_ORDER, LARGEST_DIVERGENCE, MOST_ORDERS = 1e6, 1e6, 1000
 
 
 class CurveProfiles(TabulatedProfiles):
-    """Group profiles: the smallest of the bounds at so many orders (minus 1)."""
+    """Group profiles: the smallest of the bounds at these orders (minus 1)."""
 
     relative_error = 1e-9  # of exponents of up to some thousands
 
@@ -118,7 +118,7 @@ class ZCDP(DivergenceGuarantee):
         return np.asarray(a * (a - 1.0) * np.square(copies) * self.rho)
 
     def repeated(self, count: int) -> Mechanism | None:
-        """So many times rho."""
+        """A multiple of rho."""
         total = _up(count * self.rho)
         return ZCDP(total) if total <= LARGEST_RHO else None
 
@@ -177,7 +177,7 @@ class RenyiCurve(DivergenceGuarantee):
         return np.stack(columns, axis=1)
 
     def repeated(self, count: int) -> Mechanism | None:
-        """So many times the curve."""
+        """A multiple of the curve."""
         return _curve(self.renyi_orders, [count * one for one in self.renyi_epsilons])
 
     def joined(self, other: Mechanism) -> Mechanism | None:

@@ -28,7 +28,7 @@ class _Coins:
         self._pool, self._bits = 0, 0
 
     def bits(self, count: int) -> int:
-        """So many random bits as an integer."""
+        """``count`` random bits as an integer."""
         while self._bits < count:
             fresh = int.from_bytes(self._source.words(_FETCHED).tobytes(), "little")
             self._pool |= fresh << self._bits

@@ -22,7 +22,8 @@ from mustdp.errors import NumericalFailure
 # - Certified bounds (epsilon, delta, advantage, rates and suspicions, mu, rho, Renyi divergences,
 #   what is spent) and the chance eta that a record is drawn: up.
 # - Attained lower bounds and what is left of a budget: down.
-# - Noise that was used, in the result of a run: down, so that nobody recomputes a smaller epsilon
+# - Noise that was used, in the result of a run: down, so that no smaller epsilon can be
+# recomputed
 #   than was certified. Its inverse, the shift of a plan that is accounted for: up.
 # - Noise that is needed, which a calibration or comparison recommends: up, so that the certified
 #   epsilon holds for the noise as printed. Its inverse, the shift of a recommended noise: down. A

@@ -52,7 +52,7 @@ _KNOWN = (
     ("2b7e151628aed2a6abf7158809cf4f3c", "f0f1f2f3f4f5f6f7f8f9fafbfcfdff02",
      "e89c399ff0f198c6d40a31db156cabfe"),
 )  # fmt: skip
-#: A stream is compared over so many blocks: more than are encrypted at a time.
+#: Number of blocks over which a stream is compared: more than are encrypted at a time.
 _BLOCKS = 9
 
 

@@ -67,7 +67,7 @@ def occupied(counts: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def prefers_splitting(hits: int, slots: int) -> bool:
-    """Whether so many hits are cheaper to split over the slots than to draw one by one."""
+    """Whether hits are cheaper to split over the slots than to draw one by one."""
     return hits > _HITS_PER_SLOT * slots + _HITS_PER_LEVEL * slots.bit_length()
 
 
@@ -122,7 +122,7 @@ def _runs(places: IntArray) -> tuple[IntArray, IntArray]:
 #
 # A multistage draw is made from its last stage backwards. The m draws of the last stage fall on the
 # slots of the stage before it; only the slots that were hit need to be filled, and each of them is
-# filled by one draw of that stage. So a slot nobody asked for costs nothing, and a batch of m draws
+# filled by one draw of that stage. So an unused slot costs nothing, and a batch of m draws
 # costs O(min(m, slots)) however large n and the stages in between are.
 
 

@@ -113,7 +113,7 @@ class Epoch(ABC):
         Returns
         -------
         Epoch
-            The same bins for so many records.
+            The same bins for ``n`` records.
 
         Raises
         ------

@@ -136,7 +136,7 @@ class Scheme(ABC):
         Returns
         -------
         Scheme
-            The rule for so many records.
+            The rule for ``n`` records.
 
         Raises
         ------

@@ -85,7 +85,7 @@ class Clones:
     """The bound of one order of the neighbours at single alphas.
 
     ``radius`` is how far a record can be from an empty place; ``allocated`` gives the profile of a
-    random allocation to so many batches.
+    random allocation to that many batches.
     """
 
     def __init__(self, radius: float, bins: int, allocated: Callable[[int], Profile]) -> None:

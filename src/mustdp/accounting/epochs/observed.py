@@ -33,9 +33,9 @@ from mustdp.numerics.checks import frozen
 
 #: How far around the aim thresholds lie, and how far apart, in units of one over the tilt.
 _AROUND, _APART = 3.0, 0.025
-#: Ends of cells further out are left out; cells must be known at least to so many digits.
+#: Ends of cells further out are left out; cells must be known to at least this precision.
 _FURTHEST, _FEW_DIGITS = 30.0, 1e-7
-#: Exponents beyond this would only be of use to tests that nobody makes.
+#: Larger exponents would be of use only for tests at impossibly small deltas.
 _STEEPEST, _LARGEST_UNIT = 50.0, 600.0
 #: Chances of tests are taken down and up by this much more, for the rounding of the hull.
 _MARGIN = 1e-12

@@ -280,7 +280,8 @@ def _shuffled(epoch: Epoch, mechanism: AdditiveNoise, relation: Relation) -> Sid
 
     full = int(epoch.n // epoch.expected_size)
     if shift <= _MOST_TABULATED:
-        # The record is in every full batch equally often, and nobody else is seen: as if allocated.
+        # The record is in every full batch equally often, and no other record is seen: as if
+        # allocated.
         # A smaller last batch is not looked at.
         bins, steps = epoch.n / epoch.expected_size, min(epoch.steps, full)
         families |= _orders(*_directions(bins, steps, shift))

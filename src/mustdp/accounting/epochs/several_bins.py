@@ -130,7 +130,7 @@ def _partitions(total: int, largest: int) -> Iterator[tuple[int, ...]]:
 
 # An epoch that moves several batches, from above: random allocations one after another.
 #
-# Whoever is moved most comes first: c_1 >= c_2 >= ... copies in as many distinct batches of the k
+# The record with most copies comes first: c_1 >= c_2 >= ... copies in distinct batches of the k
 # that are released. Cut these at random into groups, as many as there can be moves, of sizes
 # rounded up and down, and let the j-th move be in the j-th group: that is the same law, so that by
 # Jensen's inequality the epoch is no worse than one with the groups known. And that is no worse
@@ -146,7 +146,7 @@ _UNIT = 2.0**-45
 
 @dataclass(frozen=True)
 class Link:
-    """One allocation of a chain: to so many batches, of 1, 2, ... copies with these chances."""
+    """One allocation of a chain: the number of batches, and the chances of 1, 2, ... copies."""
 
     steps: int
     chances: tuple[float, ...]

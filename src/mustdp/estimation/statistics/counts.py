@@ -672,7 +672,7 @@ CELLS, MOST_CELLS = 20, 10_000
 
 
 def cell_rule(column: Column, count: int) -> CellRule:
-    """The categories of a column, or so many cells of equal width."""
+    """The categories of a column, or cells of equal width."""
     if column.categories:
         return Listed(column.cells)
     found = column.numeric

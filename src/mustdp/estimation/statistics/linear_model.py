@@ -74,7 +74,7 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 
 # Formulas as in R, and the design matrices that they mean on public ranges and categories.
 #
-# A formula is ``y ~ x + C(g)``: ``a:b`` is an interaction, ``a*b`` stands for ``a + b + a:b``,
+# A formula is ``y ~ x + C(g)``: ``a:b`` is an interaction, ``a*b`` means ``a + b + a:b``,
 # ``- 1`` or ``+ 0`` leaves the intercept out, ``- a`` a term; names with other signs than
 # letters, digits, ``_`` and ``.`` stand in backquotes. A column with public categories is a
 # factor with or without ``C()``. Factors are coded as R codes them (Chambers & Hastie 1992,
@@ -715,8 +715,8 @@ class LinearModel(Statistic):
     Parameters
     ----------
     formula : str
-        Such as ``"hours ~ age + C(sex)"``; ``x:z`` is an interaction, ``x*z`` stands for
-        ``x + z + x:z``, ``- 1`` leaves the intercept out. Columns with public categories are
+        Such as ``"hours ~ age + C(sex)"``; ``x:z`` is an interaction, ``x*z`` means ``x + z +
+        x:z``, ``- 1`` leaves the intercept out. Columns with public categories are
         factors, their first category being the reference.
     columns : str, int or sequence, default=None
         The columns that the formula may name; None means all that are given.

@@ -898,7 +898,7 @@ class MomentRequest(StatisticRequest):
 
 
 def noisy_averages(part: Moments, noisy: NoisySums, slot: int, free: bool = True) -> NoisyAverages:
-    """Averages of one slot; where there is nobody to speak of, those of data in the middle.
+    """Averages of one slot; where there are hardly any records, those of data in the middle.
 
     ``free``: products are to be freed of the noise's own share.
     """

@@ -223,7 +223,7 @@ class _Columns:
 
 @lru_cache(maxsize=32)
 def _columns(points: int, counted: bool) -> _Columns:
-    """For so many grid points; with an unknown number of records one more running sum, of all."""
+    """One column per grid point, and one for all records where their number is unknown."""
     size = points + int(counted)
     steps = np.arange(1, size)
     coefficients = np.concatenate([[1.0], np.cumprod((2.0 * steps - 1.0) / (2.0 * steps))])
@@ -498,7 +498,7 @@ def _whole_length(column: Range, most: int) -> int:
 
 
 def _even(column: Range, count: int) -> tuple[float, ...]:
-    """So many even steps from the lower end on; in this order of operations exact if whole."""
+    """Even steps from the lower end on; in this order of operations exact if whole."""
     return tuple((column.lower + column.width * np.arange(count) / count).tolist())
 
 

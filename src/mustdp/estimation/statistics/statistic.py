@@ -410,8 +410,8 @@ class SlotRelease:
 
     @property
     def clusters(self) -> float:
-        """At least so many clusters are there, by what is public or released: n / m, m the size of
-        the largest. One for each record where there are none.
+        """A lower bound on the number of clusters, by what is public or released:
+        n / m, m the size of the largest. One for each record where there are none.
 
         Where clusters are smaller than the largest there are more of them, and quantiles of t are
         larger than needed.

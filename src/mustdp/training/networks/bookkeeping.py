@@ -416,7 +416,7 @@ class Note:
 
 @dataclass
 class Notes:
-    """The notes of one forward pass of so many records.
+    """The notes of one forward pass.
 
     A layer may be called once for all records, as with the positions of a sequence, which are the
     same for each. Where records are alone, what it returns is expanded to one row per record by
