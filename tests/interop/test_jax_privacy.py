@@ -39,6 +39,7 @@ def theirs() -> Any:
         {},
         {"noise_multipliers": [(0, 2.0), (40, 3.0)]},
         {"cycle_length": 4},
+        {"truncated_batch_size": 140},
     ],
     ids=str,
 )
@@ -148,6 +149,12 @@ NOISE = md.gaussian(noise_multiplier=3.0)
             md.banded(md.repeat(4, md.subsample(md.poisson(60, 0.3), NOISE)), 4),
         ),
         (
+            selection.CyclicPoissonSampling(
+                sampling_prob=0.1, iterations=12, truncated_batch_size=9
+            ),
+            md.repeat(12, md.subsample(md.truncated_poisson(60, 0.1, 9), NOISE)),
+        ),
+        (
             selection.FixedBatchSampling(batch_size=7, iterations=5),
             md.repeat(5, md.subsample(md.wor(60, 7), NOISE)),
         ),
@@ -168,7 +175,7 @@ NOISE = md.gaussian(noise_multiplier=3.0)
             md.repeat(8, md.subsample(md.must_ow(60, 20, 9), NOISE)),
         ),
     ],
-    ids=["poisson", "cycle", "wor", "wr", "bins", "some bins", "ours"],
+    ids=["poisson", "cycle", "capped", "wor", "wr", "bins", "some bins", "ours"],
 )
 def test_strategies_are_plans(strategy: Any, plan: Any) -> None:
     assert plan_of(strategy, 60, 3.0) == plan
@@ -182,7 +189,7 @@ def test_strategies_are_plans(strategy: Any, plan: Any) -> None:
     [
         (
             selection.CyclicPoissonSampling(
-                sampling_prob=0.1, iterations=12, truncated_batch_size=5
+                sampling_prob=0.1, iterations=12, truncated_batch_size=5, cycle_length=2
             ),
             "truncate",
         ),
@@ -223,7 +230,8 @@ def test_users_of_a_scheme() -> None:
 @pytest.mark.parametrize(
     ("steps", "more", "told"),
     [
-        (10, {"truncated_batch_size": 50}, "truncated"),
+        (10, {"truncated_batch_size": 50, "cycle_length": 2}, "truncated"),
+        (10, {"truncated_batch_size": 50, "sampling_method": FIXED}, "truncated"),
         (10, {"cycle_length": 2, "sampling_method": FIXED}, "cycle_length"),
         (10, {"cycle_length": 2, "noise_multipliers": [(0, 1.0), (5, 2.0)]}, "cycle_length"),
         (10, {"cycle_length": 20_000}, "cycle_length"),

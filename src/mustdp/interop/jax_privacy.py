@@ -33,7 +33,7 @@ from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics import checks
 from mustdp.randomness.keys import release_key
 from mustdp.sampling.epochs import Sampling, random_allocation
-from mustdp.sampling.schemes import poisson, wor, wr
+from mustdp.sampling.schemes import Scheme, poisson, truncated_poisson, wor, wr
 from mustdp.sampling.streams import BatchStream
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class TrainingAccountant(accounting.DpTrainingAccountant):  # type: ignore[misc,
         Raises
         ------
         NotCovered
-            Batches are truncated, or a cycle of batches has a schedule or a fixed size.
+            A cycle of batches has a schedule or a fixed size, or is truncated.
         """
         plan, relation = _training_plan(num_updates, dp_params)
         group = 1 if dp_params.examples_per_user is None else dp_params.examples_per_user
@@ -131,12 +131,15 @@ class TrainingAccountant(accounting.DpTrainingAccountant):  # type: ignore[misc,
 
 def _training_plan(num_updates: int, run: Any) -> tuple[Plan, str]:
     steps = checks.integer("num_updates", num_updates, 1, MOST_STEPS)
-    if run.truncated_batch_size is not None:
-        raise NotCovered("truncated_batch_size must be None: truncated batches are not covered")
     n, cycle = run.num_samples, 1 if run.cycle_length is None else run.cycle_length
     checks.integer("cycle_length", cycle, 1)
+    cap, fixed = run.truncated_batch_size, accounting.SamplingMethod.FIXED_BATCH_SIZE
+    if cap is not None and (cycle > 1 or run.sampling_method is fixed):
+        raise NotCovered(
+            "truncated_batch_size must be None unless batches are Poisson samples of all records"
+        )
     parts = _settings(run.noise_multipliers, run.batch_sizes, steps)
-    if run.sampling_method is accounting.SamplingMethod.FIXED_BATCH_SIZE:
+    if run.sampling_method is fixed:
         if cycle != 1:
             raise NotCovered("cycle_length must be 1 with batches of a fixed size")
         plans = [
@@ -152,11 +155,16 @@ def _training_plan(num_updates: int, run: Any) -> tuple[Plan, str]:
     if not group:
         raise InvalidParameter(f"cycle_length must be at most num_samples = {n}, got {cycle}")
     plans = [
-        repeat(-(-count // cycle), subsample(poisson(group, size / group), noise))
+        repeat(-(-count // cycle), subsample(_at_random(group, size / group, cap), noise))
         for count, z, size in parts
         for noise in [gaussian(noise_multiplier=z)]
     ]
     return _in_turn(sequence(*plans), cycle), "add_remove"
+
+
+def _at_random(n: int, rate: float, cap: int | None) -> Scheme:
+    """Poisson sampling, of which at most ``cap`` records are kept."""
+    return poisson(n, rate) if cap is None else truncated_poisson(n, rate, cap)
 
 
 def _in_turn(plan: Plan, cycle: int) -> Plan:
@@ -204,8 +212,8 @@ def plan_of(strategy: Any, num_examples: int, noise_multiplier: float) -> Plan:
     Raises
     ------
     NotCovered
-        No theorem here covers the strategy: truncated batches, the same bin in several cycles,
-        distances between batches, and groups of equal size in a cycle.
+        No theorem here covers the strategy: truncated batches of a cycle, the same bin in several
+        cycles, distances between batches, and groups of equal size in a cycle.
 
     Examples
     --------
@@ -226,8 +234,11 @@ def plan_of(strategy: Any, num_examples: int, noise_multiplier: float) -> Plan:
         if strategy.scheme.n != n:
             raise InvalidParameter(f"num_examples must be {strategy.scheme.n}, got {n}")
         return steps_of(strategy.scheme, steps, noise)
-    if getattr(strategy, "truncated_batch_size", None) is not None:
-        raise NotCovered(f"strategy {name} must not truncate batches")
+    cap = getattr(strategy, "truncated_batch_size", None)
+    if cap is not None and (
+        type(strategy) is not batch_selection.CyclicPoissonSampling or strategy.cycle_length > 1
+    ):
+        raise NotCovered(f"strategy {name} must not truncate batches unless cycle_length is 1")
     if type(strategy) is batch_selection.FixedBatchSampling:
         draw = wr if strategy.replace else wor
         return repeat(steps, subsample(draw(n, strategy.batch_size), noise))
@@ -239,7 +250,7 @@ def plan_of(strategy: Any, num_examples: int, noise_multiplier: float) -> Plan:
                 "strategy must have groups of type INDEPENDENT: one record more or less changes "
                 "groups of equal size"
             )
-        step = subsample(poisson(n, strategy.sampling_prob), noise)
+        step = subsample(_at_random(n, strategy.sampling_prob, cap), noise)
         return _in_turn(repeat(-(-steps // cycle), step), cycle)
     if type(strategy) is batch_selection.BallsInBinsSampling:
         if steps > strategy.cycle_length:
