@@ -56,6 +56,30 @@ def test_no_data_set_costs_more_than_is_certified(cap: int, relation: str) -> No
         assert exact <= found.upper * (1 + 1e-5)
 
 
+@pytest.mark.parametrize("records", [1, 2, 3])
+def test_fewer_records_than_n_are_kept_more_often(records: int) -> None:
+    """Under add-remove n is the most there can be, and the worst number of records counts."""
+    step = md.subsample(md.truncated_poisson(12, RATE, 1), md.gaussian(noise_multiplier=Z))
+    account = md.account(step)
+    few = md.account(
+        md.subsample(md.truncated_poisson(records, RATE, 1), md.gaussian(noise_multiplier=Z))
+    )
+    for epsilon in (0.0, 0.3, 0.8):
+        found = account.delta(epsilon).upper
+        assert worst(records, 1, "add_remove", epsilon) <= found * (1 + 1e-5)
+        assert few.delta(epsilon).upper <= found * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("n", "rate", "cap"), [(30, 0.5, 12), (30, 0.5, 3), (9, 0.9, 8)])
+def test_the_chance_to_be_kept_in_a_crowded_batch(n: int, rate: float, cap: int) -> None:
+    others = np.arange(n)
+    chances = stats.binom.pmf(others, n - 1, rate) * (others >= cap)
+    exact = rate * float((chances * cap / (others + 1)).sum() / chances.sum())
+    scheme = md.types.TruncatedPoisson(n, rate, cap)
+    assert exact * (1 - 1e-12) <= scheme.kept(n) <= exact * (1 + 1e-9)
+    assert scheme.kept(cap + 1) == pytest.approx(rate * cap / (cap + 1))
+
+
 def test_the_cap_must_be_charged() -> None:
     """A record that takes another one's place moves the sum twice as far."""
     poisson = md.subsample(md.poisson(3, RATE), md.gaussian(noise_multiplier=Z))
@@ -75,7 +99,9 @@ def test_between_poisson_sampling_and_swapping_every_record(relation: str, group
     plain, caps = upper(md.poisson(n, rate)), [5000, 160, 120, 100, 60]
     found = [upper(md.truncated_poisson(n, rate, cap)) for cap in caps]
     assert found[0] == pytest.approx(plain, rel=1e-9)
-    assert found == sorted(found)
+    assert found[:4] == sorted(found[:4])
+    # A small cap keeps few records; how many there are is public where one is replaced.
+    assert (found[4] < found[3]) == (relation == "replace_one" and group == 1)
     assert plain * 1.02 < found[3]
     assert found[1] == pytest.approx(plain, rel=1e-3)
     lower = md.account(

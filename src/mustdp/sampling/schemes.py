@@ -262,7 +262,7 @@ class TruncatedPoisson(Scheme):
     Parameters
     ----------
     n : int
-        The most records there can be, at least 1.
+        The most records there can be, at least 1; where a record is replaced, their number.
     rate : float
         Chance of every record to be drawn, from 0 to 1.
     cap : int
@@ -344,6 +344,29 @@ class TruncatedPoisson(Scheme):
         above = others.probabilities[others.values > self.cap - group]
         error = others.relative_error + (above.size + 4) * ROUNDOFF
         return min(1.0, float(above.sum()) * (1.0 + error) + others.cut)
+
+    def kept(self, records: int) -> float:
+        """Chance, rounded up, that a record is drawn and kept, given that the others fill a batch.
+
+        Parameters
+        ----------
+        records : int
+            How many records there are, more than cap; of more, each is kept less often.
+
+        Returns
+        -------
+        float
+            The rate times the mean of cap over the number of all that would be drawn with it.
+        """
+        others = self._drawn(records - 1)
+        crowded = others.values >= self.cap
+        chances, sizes = others.probabilities[crowded], others.values[crowded]
+        if not chances.size:
+            return self.rate
+        error = 2.0 * others.relative_error + (chances.size + 16) * ROUNDOFF
+        mean = float(chances @ (self.cap / (sizes + 1.0))) / float(chances.sum())
+        missed = others.cut / float(chances.sum())  # those may be of any size
+        return min(self.rate, self.rate * (mean + missed) * (1.0 + error))
 
     def _drawn(self, records: int, tail: float = TAIL) -> Window:
         return binomial(records, *self.rate.as_integer_ratio(), tail)
@@ -513,7 +536,7 @@ def truncated_poisson(n: int, rate: float, cap: int) -> TruncatedPoisson:
     Parameters
     ----------
     n : int
-        The most records there can be, at least 1.
+        The most records there can be, at least 1; where a record is replaced, their number.
     rate : float
         Chance of every record to be drawn, from 0 to 1.
     cap : int

@@ -4,7 +4,8 @@ upper profiles as objects that are called with epsilons.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -464,24 +465,51 @@ def _truncated(
             f"a {mechanism.name} profile does not say both what swapping a record and what leaving "
             "it out does, which truncated Poisson sampling needs; use another scheme"
         )
-    full, poisson = scheme.overflow(group), scheme.poisson
     fits = upper_bound(
-        poisson, mechanism, epsilon, relation=relation, direction=direction, group=group
+        scheme.poisson, mechanism, epsilon, relation=relation, direction=direction, group=group
     )
+    swapped, found = mechanism.profiles(mechanism.shift_for(2.0)), fits
+    for full, law in _crowds(scheme, relation, group):
+        if relation == Relation.REPLACE_ONE:
+            crowded = certificate(law, swapped, epsilon)[0]
+        else:
+            parts = []
+            if direction != "add":
+                parts.append(remove_direction(law, swapped, epsilon))
+            if direction != "remove":
+                parts.append(add_direction(law, swapped, epsilon))
+            crowded = np.max(np.stack(parts), axis=0)
+        mixed = fits + full * np.maximum(crowded - fits, 0.0)
+        found = np.maximum(found, mixed * (1.0 + 4.0 * ROUNDOFF))
+    return np.minimum(found, 1.0)
+
+
+#: Crowded batches keep a record this much less often before that is looked at, and how closely.
+_KEPT_LESS, _SIZES = 0.99, 24
+
+
+def _crowds(
+    scheme: TruncatedPoisson, relation: Relation, group: int
+) -> Iterator[tuple[float, MultiplicityLaw]]:
+    """Chances of a crowded batch, and what is kept of the records then; the worst of all counts.
+
+    Under add_remove there may be fewer records than n: a batch is less often crowded then, and
+    keeps a record more often. Numbers of records are taken in ranges.
+    """
+    full, law = scheme.overflow(group), scheme.poisson.law(group, TAIL)
     if full == 0.0:
-        return fits
-    law, swapped = poisson.law(group, TAIL), mechanism.profiles(mechanism.shift_for(2.0))
+        return
+    if group > 1 or scheme.kept(scheme.n) > _KEPT_LESS * scheme.rate:
+        yield full, law
+        return
     if relation == Relation.REPLACE_ONE:
-        crowded = certificate(law, swapped, epsilon)[0]
-    else:
-        parts = []
-        if direction != "add":
-            parts.append(remove_direction(law, swapped, epsilon))
-        if direction != "remove":
-            parts.append(add_direction(law, swapped, epsilon))
-        crowded = np.max(np.stack(parts), axis=0)
-    mixed = fits + full * np.maximum(crowded - fits, 0.0)
-    return np.minimum(mixed * (1.0 + 4.0 * ROUNDOFF), 1.0)
+        yield full, Poisson(scheme.n, scheme.kept(scheme.n)).law(1, TAIL)
+        return
+    sizes = np.unique(np.rint(np.geomspace(scheme.cap, scheme.n, _SIZES)).astype(np.int64))
+    for least, most in itertools.pairwise(sizes.tolist()):
+        full = scheme.resized(most).overflow(1)
+        if full > 0.0:
+            yield full, Poisson(most, scheme.kept(least + 1)).law(1, TAIL)
 
 
 def _poisson_replace(
