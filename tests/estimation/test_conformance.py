@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -38,13 +38,11 @@ from mustdp.estimation.statistics.statistic import (
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import NoiseSource
 from mustdp.reporting.release_page import plan_page, release_page
-from mustdp.types import Design, Estimate, Relation, ReleasedEstimate
+from mustdp.types import Design, Estimate, Expected, Relation, ReleasedEstimate
 from tests.cli.running import Run, answer, check_refused, runner
 from tests.estimation.bootstrap.statistics.swaps import moved
 from tests.estimation.release.simulated import accepted
 from tests.estimation.release.swapping import allowed, movements
-
-pytestmark = pytest.mark.usefixtures("remembered_accounts")
 
 WRITTEN = {name: one for name, one in registered().items() if one.usage is not None}
 RELEASED = [name for name, one in WRITTEN.items() if one.for_release]
@@ -362,22 +360,29 @@ def test_a_release_is_written_and_drawn(name: str, table: Path) -> None:
     assert all(one.description for one in result.estimates)
 
 
-@pytest.mark.parametrize("name", RELEASED)
-def test_a_release_is_planned(name: str) -> None:
+def planned(name: str, epsilon: float) -> Sequence[Expected]:
     about: dict[str, Any] = {
         "n": 1000,
         "lower": start(name),
         "upper": start(name) + 1.0,
         "columns": ("x", "y"),
     }
-    less, more = (
-        expected_widths(example(name), epsilon=at, delta=1e-6, **about) for at in (0.5, 2.0)
-    )
-    for wide, narrow in zip(less, more, strict=True):
+    return expected_widths(example(name), epsilon=epsilon, delta=1e-6, **about)
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_a_release_is_planned(name: str) -> None:
+    for wide, narrow in zip(planned(name, 0.5), planned(name, 2.0), strict=True):
         assert math.isfinite(narrow.width)
         assert narrow.width <= wide.width
         assert 0.0 <= narrow.noise_share <= 1.0
-    assert escape(less[0].label) in plan_page([(0.5, less), (2.0, more)], 1000).html()
+
+
+def test_plans_are_drawn() -> None:
+    less, more = ([planned(name, at)[0] for name in RELEASED] for at in (0.5, 2.0))
+    page = plan_page([(0.5, less), (2.0, more)], 1000).html()
+    for one in less:
+        assert escape(one.label) in page
 
 
 @pytest.mark.parametrize("name", RELEASED)
