@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,25 @@ def _worst(statistic: Statistic, poisson: bool) -> float:
     return worst
 
 
+class Understated:
+    """A statistic of the bootstrap whose query states eight tenths of what an entry can do."""
+
+    def __init__(self, inner: Any) -> None:
+        self.name, self.columns, self._inner = inner.name, inner.columns, inner
+
+    def query(self, schema: SubsetSchema) -> Any:
+        query: Any = self._inner.query(schema)
+        blocks = tuple(replace(one, reach=0.8 * one.reach) for one in query.blocks)
+        return SimpleNamespace(evaluate=query.evaluate, blocks=blocks)
+
+
+@pytest.mark.parametrize("poisson", [False, True], ids=["fixed size", "poisson"])
+@pytest.mark.parametrize("name", ["mean", "proportion", "median"])
+def test_reaches_that_are_too_small_would_be_seen(name: str, poisson: bool) -> None:
+    unsound: Any = Understated(example(name))
+    assert _worst(unsound, poisson) > 1.0
+
+
 @dataclass(frozen=True)
 class TooFine(Moments):
     """Sums that claim less than one record can do."""
@@ -320,6 +340,19 @@ def test_intervals_of_a_release_cover_the_truth_and_little_else(name: str) -> No
 def test_intervals_of_a_bootstrap_cover_the_truth_and_little_else(name: str) -> None:
     found = [resampled(name, drawn(500, (k, 2)), 0.5, k)[-1] for k in range(120)]
     assert covers(found, truths(name)[-1]) == (True, True)
+
+
+def test_intervals_that_are_too_narrow_or_too_wide_would_be_seen() -> None:
+    found = [resampled("mean", drawn(500, (k, 2)), 0.5, k)[-1] for k in range(120)]
+    truth = truths("mean")[-1]
+
+    def scaled(one: Estimate, factor: float) -> Estimate:
+        low, high = ((1.0 - factor) * one.value + factor * end for end in one.interval)
+        return replace(one, interval=(low, high))
+
+    assert covers(found, truth) == (True, True)
+    assert not covers([scaled(one, 0.6) for one in found], truth)[0]
+    assert not covers([scaled(one, 6.0) for one in found], truth)[1]
 
 
 # JSON, tables, pages, plans and the command line.
