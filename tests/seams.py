@@ -216,14 +216,14 @@ def keeps_apart(model: Any, loss: Any) -> bool:
 
 def write_idx(array: NDArray[Any]) -> bytes:
     """An array in the format of MNIST."""
-    from mustdp.training.data import mnist
+    from mustdp.training import data as mnist
 
     return mnist.write_idx(array)
 
 
 def read_idx(content: bytes, what: str) -> NDArray[Any]:
     """The array that was written."""
-    from mustdp.training.data import mnist
+    from mustdp.training import data as mnist
 
     return mnist.read_idx(content, what)
 
@@ -328,7 +328,7 @@ def engine_of(data: Any) -> Any:
 
 def load_mnist(data: Any, **given: Any) -> Any:
     """MNIST from files, whose contents need not be the published ones."""
-    from mustdp.training.data import mnist
+    from mustdp.training import data as mnist
 
     return mnist.load_mnist(data, **given)
 
@@ -537,7 +537,7 @@ def replace_search_in_calibrate(
     monkeypatch: pytest.MonkeyPatch, replacement: Callable[..., Any]
 ) -> None:
     """Put another search in place of the one of ``md.calibrate``."""
-    monkeypatch.setattr("mustdp.calibration.noise.smallest_noise", replacement)
+    monkeypatch.setattr("mustdp.calibration.search.smallest_noise", replacement)
 
 
 def replace_quick_certificate(
@@ -571,7 +571,7 @@ def replace_table_in_explorer(
 
 def replace_floats(monkeypatch: pytest.MonkeyPatch, replacement: Callable[..., Any]) -> None:
     """Put another call in place of what turns columns in memory into numbers."""
-    monkeypatch.setattr("mustdp.data.frames.floats", replacement)
+    monkeypatch.setattr("mustdp.data.columns.floats", replacement)
 
 
 def read_parquet_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -617,7 +617,7 @@ def reproduce_figure_3_and(monkeypatch: pytest.MonkeyPatch, *item: Any) -> None:
 
 def shorten_cifar10(monkeypatch: pytest.MonkeyPatch, records: int) -> None:
     """Let every file of CIFAR-10 hold this many records."""
-    monkeypatch.setattr("mustdp.training.data.cifar10.RECORDS", records)
+    monkeypatch.setattr("mustdp.training.data.CIFAR10_RECORDS", records)
 
 
 #: What accounts have answered, for tests that ask the same in several ways.

@@ -19,7 +19,7 @@ from mustdp.accounting.subsampling.one_step import one_step as one_step
 from mustdp.auditing.audit import audit as audit
 from mustdp.calibration.budget import calibrated_budget as calibrated_budget
 from mustdp.calibration.compare import compare as compare
-from mustdp.calibration.noise import calibrate as calibrate
+from mustdp.calibration.search import calibrate as calibrate
 from mustdp.errors import BudgetExceeded as BudgetExceeded
 from mustdp.errors import InvalidParameter as InvalidParameter
 from mustdp.errors import MustdpError as MustdpError
@@ -28,7 +28,6 @@ from mustdp.errors import NumericalFailure as NumericalFailure
 from mustdp.estimation.bootstrap import private_bootstrap as private_bootstrap
 from mustdp.estimation.release import private_release as private_release
 from mustdp.ledger.ledger import Ledger as Ledger
-from mustdp.mechanisms.custom import custom as custom
 from mustdp.mechanisms.discrete_gaussian import discrete_gaussian as discrete_gaussian
 from mustdp.mechanisms.discrete_laplace import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.exponential_mechanism import exponential_mechanism as exponential_mechanism
@@ -36,10 +35,11 @@ from mustdp.mechanisms.exponential_mechanism import permute_and_flip as permute_
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.randomized_response import randomized_response as randomized_response
-from mustdp.mechanisms.renyi import renyi as renyi
-from mustdp.mechanisms.renyi import zcdp as zcdp
 from mustdp.mechanisms.stated import approximate_dp as approximate_dp
+from mustdp.mechanisms.stated import custom as custom
 from mustdp.mechanisms.stated import pure_dp as pure_dp
+from mustdp.mechanisms.stated import renyi as renyi
+from mustdp.mechanisms.stated import zcdp as zcdp
 from mustdp.reporting import plots as _plots
 from mustdp.sampling.epochs import random_allocation as random_allocation
 from mustdp.sampling.epochs import shuffle as shuffle

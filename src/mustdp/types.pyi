@@ -17,11 +17,11 @@ from mustdp.calibration.budget import Budget as Budget
 from mustdp.calibration.budget import PrivacySpent as PrivacySpent
 from mustdp.calibration.compare import Comparison as Comparison
 from mustdp.calibration.compare import ComparisonRow as ComparisonRow
-from mustdp.calibration.results import Calibrated as Calibrated
-from mustdp.calibration.results import Calibration as Calibration
-from mustdp.calibration.results import PlanCalibration as PlanCalibration
-from mustdp.calibration.results import Solution as Solution
-from mustdp.calibration.risk_noise import RiskCalibration as RiskCalibration
+from mustdp.calibration.search import Calibrated as Calibrated
+from mustdp.calibration.search import Calibration as Calibration
+from mustdp.calibration.search import PlanCalibration as PlanCalibration
+from mustdp.calibration.search import RiskCalibration as RiskCalibration
+from mustdp.calibration.search import Solution as Solution
 from mustdp.data.columns import Reading as Reading
 from mustdp.data.dask import DaskSource as DaskSource
 from mustdp.errors import ClusterLost as ClusterLost
@@ -30,7 +30,6 @@ from mustdp.estimation.codebook import Codebook as Codebook
 from mustdp.estimation.contrasts import Contrast as Contrast
 from mustdp.estimation.designs import Design as Design
 from mustdp.estimation.designs import NestedDesign as NestedDesign
-from mustdp.estimation.intervals import Test as Test
 from mustdp.estimation.planning import Expected as Expected
 from mustdp.estimation.planning import PlannedSurvey as PlannedSurvey
 from mustdp.estimation.result import BootstrapResult as BootstrapResult
@@ -38,6 +37,7 @@ from mustdp.estimation.result import Estimate as Estimate
 from mustdp.estimation.result import InferenceNote as InferenceNote
 from mustdp.estimation.result import ReleasedEstimate as ReleasedEstimate
 from mustdp.estimation.result import ReleaseResult as ReleaseResult
+from mustdp.estimation.result import Test as Test
 from mustdp.estimation.result import WideTable as WideTable
 from mustdp.estimation.statistics.counts import Proportion as Proportion
 from mustdp.estimation.statistics.distribution import Gini as Gini
@@ -62,13 +62,13 @@ from mustdp.ledger.records import Entry as Entry
 from mustdp.ledger.records import LedgerStatus as LedgerStatus
 from mustdp.limits import LargeDelta as LargeDelta
 from mustdp.mechanisms.contract import Mechanism as Mechanism
-from mustdp.mechanisms.custom import Custom as Custom
 from mustdp.mechanisms.mechanism import Gaussian as Gaussian
 from mustdp.mechanisms.mechanism import Laplace as Laplace
 from mustdp.mechanisms.relation import Relation as Relation
+from mustdp.mechanisms.stated import Custom as Custom
 from mustdp.progress import Progress as Progress
 from mustdp.randomness.keys import SeededRelease as SeededRelease
-from mustdp.sampling.batch import Batch as Batch
+from mustdp.sampling.draws import Batch as Batch
 from mustdp.sampling.epochs import Epoch as Epoch
 from mustdp.sampling.epochs import RandomAllocation as RandomAllocation
 from mustdp.sampling.epochs import Shuffle as Shuffle
@@ -79,7 +79,7 @@ from mustdp.sampling.schemes import Poisson as Poisson
 from mustdp.sampling.schemes import Scheme as Scheme
 from mustdp.sampling.schemes import TruncatedPoisson as TruncatedPoisson
 from mustdp.sampling.streams import BatchStream as BatchStream
-from mustdp.training.data.dataset import DataSet as DataSet
+from mustdp.training.data import DataSet as DataSet
 from mustdp.training.linear.descent import TakenAsPublic as TakenAsPublic
 from mustdp.training.networks.events import CsvLog as CsvLog
 from mustdp.training.networks.events import RunPrivacy as RunPrivacy

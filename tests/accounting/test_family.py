@@ -21,7 +21,7 @@ from mustdp.accounting.families.triples import (
 from mustdp.accounting.plan import Atom, Subsample, atoms
 from mustdp.accounting.pld.discretise import family_pair, merge
 from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.types import Relation
 from tests.accounting.subsampling.three_points import Outcomes, outcomes
 from tests.arrays import FloatArray

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 import mustdp as md
 from mustdp.accounting.epochs.add_remove import AllocationProfile
 from mustdp.accounting.epochs.terms import MixedTerm
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 
 
 def _backward(shift: float, bins: float, steps: int, epsilon: float) -> float:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import mustdp as md
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
 from mustdp.accounting.epochs.tables import Refined
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 
 
 def swapped(sigma: float, bins: int) -> md.Bounds:

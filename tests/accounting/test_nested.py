@@ -14,7 +14,7 @@ import mustdp as md
 from mustdp.accounting import atoms as copies
 from mustdp.accounting.atoms import group_profiles, observe
 from mustdp.accounting.plan import Subsample
-from mustdp.mechanisms.laws import NoiseProfiles
+from mustdp.mechanisms.mechanism import NoiseProfiles
 from tests.accounting.closed_forms import exact_delta
 
 FloatArray = NDArray[np.float64]

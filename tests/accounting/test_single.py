@@ -9,7 +9,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.pld.discretise import family_pair
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.types import MultiplicityLaw
 from tests.accounting.closed_forms import exact_delta
 from tests.accounting.pld.mixture_pairs import family

@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 
 import mustdp as md
 from mustdp.accounting.views import gaussian_dp, tradeoff, zero_concentrated
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.types import Renyi
 
 RATES = np.array([0.0, 1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 1.0])

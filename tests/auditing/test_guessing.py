@@ -17,7 +17,7 @@ from mustdp.auditing.audit import (
     least_epsilon,
     least_mu,
 )
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.execution import private_folder as module
-from mustdp.execution.private_folder import private_folder, remove_leftovers
+from mustdp.execution import cluster as module
+from mustdp.execution.cluster import private_folder, remove_leftovers
 from tests.faults.killing import ROOT, end_by, environment, written_ages
 
 pytest.importorskip("joblib")
@@ -70,7 +70,7 @@ def test_only_rests_are_removed(place: Path) -> None:
 def test_a_forked_child_has_a_folder_of_its_own(place: Path) -> None:
     code = (
         "import os\n"
-        "from mustdp.execution.private_folder import private_folder\n"
+        "from mustdp.execution.cluster import private_folder\n"
         "with private_folder() as mine:\n"
         "    child = os.fork()\n"
         "    if not child:\n"

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.files.envelope import Envelope
-from mustdp.files.reading import canonical
+from mustdp.files.reading import Envelope, canonical
 
 ENVELOPE = Envelope("some format", 3, "thing")
 BODY: dict[str, Any] = {"name": "ε", "values": [1, 2.5e-7, None, True], "inner": {"a": {}}}

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.files import lock as room
-from mustdp.files.lock import Lock, held
-from mustdp.files.replacing import replace_file
+from mustdp.files import replacing as room
+from mustdp.files.replacing import Lock, held, replace_file
 from tests.files.processes import child, ended
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.ledger import store
+from mustdp.ledger import records
 from mustdp.ledger.records import Head
 from tests.files.processes import child, ended
 
@@ -64,14 +64,14 @@ def test_every_charge_is_flushed_to_the_disk(path: Path) -> None:
 def test_nothing_lowers_them_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every statement of charges and notes, as SQLite was given them."""
     said: list[str] = []
-    connect = store.connect
+    connect = records.connect
 
     def traced(where: Path) -> sqlite3.Connection:
         connection = connect(where)
         connection.set_trace_callback(said.append)
         return connection
 
-    monkeypatch.setattr(store, "connect", traced)
+    monkeypatch.setattr(records, "connect", traced)
     with md.Ledger.open(path) as ledger:
         del said[:]
         ledger.run("a").charge(PLAN, label="", state="zero")
@@ -119,7 +119,7 @@ def test_a_charge_returns_after_its_commit(path: Path) -> None:
 
 def test_two_do_not_charge_from_the_same_head(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one reads, adds and writes, the other must wait, or both would take the last of it."""
-    monkeypatch.setattr(store, "_PATIENCE", 0.05)
+    monkeypatch.setattr(records, "_PATIENCE", 0.05)
     with (
         md.Ledger.open(path) as one,
         md.Ledger.open(path) as other,

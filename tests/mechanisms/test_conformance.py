@@ -16,8 +16,13 @@ import mustdp as md
 from mustdp.cli.parameters import as_typed
 from mustdp.errors import Contradiction
 from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Proof
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles
-from mustdp.mechanisms.mechanism import AdditiveNoise
+from mustdp.mechanisms.mechanism import (
+    AdditiveNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    Noise,
+    NoiseProfiles,
+)
 from mustdp.mechanisms.registry import ARGUMENTS, MECHANISMS, RegisteredMechanism, registered
 from mustdp.types import Mechanism
 from tests.arrays import FloatArray, IntArray

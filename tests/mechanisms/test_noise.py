@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise, dual
+from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise, Noise, dual
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "gaussian_profile.json").read_text())
 NOISES: list[Noise] = [GaussianNoise(), LaplaceNoise()]

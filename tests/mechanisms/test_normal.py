@@ -9,7 +9,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from mustdp.mechanisms.laws import log_hockey_stick, mills_ratio
+from mustdp.mechanisms.mechanism import log_hockey_stick, mills_ratio
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "gaussian_profile.json").read_text())
 ROWS = [(float.fromhex(s), float.fromhex(e), mp.mpf(value)) for s, e, value in GOLDEN["rows"]]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.noise.discrete import _Coins
+from mustdp.noise.exact import _Coins
 from mustdp.randomness.keys import NoiseSource
 from tests.sampling.chi_square import p_value, p_value_of_numbers
 

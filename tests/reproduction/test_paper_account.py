@@ -20,7 +20,7 @@ from scipy.special import ndtr
 
 import mustdp as md
 from mustdp.accounting.subsampling.attained import symmetric
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.reproduction import paper_account
 from mustdp.reproduction.paper_account import symmetric_above
 

@@ -48,7 +48,7 @@ from mustdp.accounting.subsampling.stages import (
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof, TabulatedProfiles
-from mustdp.mechanisms.laws import Noise, dual
+from mustdp.mechanisms.mechanism import Noise, dual
 from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray

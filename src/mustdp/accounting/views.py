@@ -22,7 +22,7 @@ from mustdp.accounting.certify import (
 )
 from mustdp.accounting.pld.readoff import LowerCurve, every_second
 from mustdp.errors import Contradiction, NumericalFailure
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.formatting import as_stated, readable
 

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Banded, InEpoch, Plan, Subsample, atoms, steps_of
-from mustdp.calibration.noise import calibrate_plan
+from mustdp.calibration.search import calibrate_plan
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import DELTA_RANGE, LARGEST_NOISE, MOST_STEPS, warn_of_large_delta
 from mustdp.mechanisms.contract import Mechanism

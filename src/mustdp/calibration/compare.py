@@ -11,7 +11,7 @@ from math import isfinite
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import steps_of
-from mustdp.calibration.noise import calibrate, noise_of_kind
+from mustdp.calibration.search import calibrate, noise_of_kind
 from mustdp.errors import InvalidParameter
 from mustdp.execution.processes import Mapper, map_serial
 from mustdp.limits import DELTA_RANGE, MOST_STEPS

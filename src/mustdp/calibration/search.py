@@ -1,33 +1,40 @@
-"""Searches for a parameter: the best value whose certified epsilon meets a target, begun from a
-good guess.
+"""Calibration: the noise, steps or sizes whose certified privacy meets a target.
+
+In order: the search that all share, begun from a good guess; what a calibration returns; noise for
+a risk; noise for an epsilon; steps and sizes for a given noise.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from scipy.fft import next_fast_len
 
-from mustdp.accounting.account import Account, account, relation_of
+from mustdp.accounting.account import Account, account, in_words, relation_of
 from mustdp.accounting.atoms import atom_pairs
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
+from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms, repeat, steps_of, subsample
 from mustdp.accounting.pld.discretise import DiscretePair, MixturePair
 from mustdp.accounting.pld.readoff import first_below
+from mustdp.accounting.risk import USUAL_FPR, Risk
 from mustdp.accounting.subsampling.one_step import GroupProfile
-from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
-from mustdp.limits import DELTA_RANGE, TARGET_RANGE
+from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
+from mustdp.limits import DELTA_RANGE, MOST_STEPS, TARGET_RANGE
 from mustdp.mechanisms.contract import Mechanism, Proof
-from mustdp.mechanisms.laws import GaussianNoise, NoiseProfiles
+from mustdp.mechanisms.mechanism import GaussianNoise, NoiseProfiles
+from mustdp.mechanisms.registry import BY_NAME, NAMES, RegisteredMechanism, registered
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.formatting import readable
-from mustdp.sampling.epochs import RandomAllocation, Shuffle
+from mustdp.numerics.formatting import as_stated, readable
+from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, Shuffle
+from mustdp.sampling.schemes import Scheme, scheme_by_name
 
 # One search for any parameter: the best value whose certified epsilon meets a target.
 #
@@ -548,3 +555,850 @@ class _GuessedSpending:
             self._guess = None
             return -math.log(z)
         return math.log(found)
+
+
+# What a calibration returns: the same five facts always, and beside them what was looked for.
+
+
+class FoundNoise:
+    """Noise whose size was looked for: a noise multiplier, or whatever its kind has instead."""
+
+    mechanism: Mechanism
+
+    @property
+    def parameter(self) -> str:
+        """The argument of the mechanism that was looked for."""
+        return str(registered(self.mechanism).searched)
+
+    @property
+    def size(self) -> float:
+        """The value of that argument."""
+        return float(self.mechanism.describe()[self.parameter])
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The noise multiplier found, where noise has one."""
+        if self.parameter != "noise_multiplier":
+            raise NotCovered(
+                f"{self.mechanism.name} noise has no noise multiplier; its {self.parameter} is the "
+                "size that was found"
+            )
+        return self.size
+
+    @property
+    def noise_found(self) -> str:
+        """The size in words, rounded up: more noise is never less private."""
+        return f"{self.parameter.replace('_', ' ')} {readable(self.size, 'up', 4)}"
+
+
+def noise_limit(size: float, words: str = "noise multiplier") -> str | None:
+    """What to say of a noise at the end of the range that is searched."""
+    if size > SMALLEST:
+        return None
+    what = words.removeprefix("noise ")
+    return f"the target needs hardly any noise: a {what} below {SMALLEST:g} is not looked at"
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A plan that meets a target: ``epsilon.upper`` at ``delta`` is at most what was asked.
+
+    Attributes
+    ----------
+    plan : Plan
+        What meets the target.
+    mechanism : Mechanism
+        The noise.
+    relation : Relation
+        Which data sets are neighbours.
+    epsilon : Bounds
+        Bounds of epsilon at ``delta``; the upper one is certified and within the target.
+    delta : float
+        The delta at which epsilon is stated.
+    limit : str or None
+        What ended the search where the target did not, in words; else None.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> noise = md.laplace(shift=0.5)
+    >>> scheme, target = md.poisson(1000, 1.0), {"epsilon": 2, "delta": 1e-5}
+    >>> found = md.calibration.most_steps(scheme, mechanism=noise, **target)
+    >>> found.epsilon.upper <= 2.0, found.delta
+    (True, 1e-05)
+    """
+
+    plan: Plan
+    mechanism: Mechanism
+    relation: Relation
+    epsilon: Bounds
+    delta: float
+    limit: str | None = field(default=None, kw_only=True)
+
+    def __str__(self) -> str:
+        """What was found, what it is certified for, and the plan, one line each."""
+        cost = f"epsilon at delta {as_stated(self.delta)}: {self.epsilon}"
+        noted = () if self.limit is None else (self.limit,)
+        return "\n".join((self._found, cost, in_words(self.plan), *noted))
+
+    @property
+    def _found(self) -> str:
+        return in_words(self.mechanism)
+
+
+@dataclass(frozen=True)
+class PlanCalibration(FoundNoise, Calibrated):
+    """Noise for a whole plan that meets a target; its attributes are those of :class:`Calibrated`.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> def plan(noise):
+    ...     return md.repeat(3, noise)
+    >>> found = md.calibration.calibrate_plan(plan, epsilon=1.0, delta=1e-5)
+    >>> found.epsilon.upper <= 1.0, found.noise_multiplier > 5.0
+    (True, True)
+    """
+
+    @property
+    def _found(self) -> str:
+        return self.noise_found
+
+
+@dataclass(frozen=True)
+class Calibration(PlanCalibration):
+    """Noise that meets a target for repeated draws of one scheme, or of a number of batches of
+    epochs.
+
+    The other attributes are those of :class:`Calibrated`.
+
+    Attributes
+    ----------
+    scheme : Scheme or Epoch
+        How batches are drawn.
+    steps : int
+        Number of steps.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> found = md.calibrate(md.poisson(1000, 0.01), epsilon=1.0, delta=1e-5, steps=100)
+    >>> found.epsilon.upper <= 1.0, found.steps, found.scheme.name
+    (True, 100, 'poisson')
+    >>> print(found)
+    noise multiplier 0.9023
+    epsilon at delta 1e-05: 0.999 attained, 1.00 certified (add-remove)
+    100 x (poisson, n 1000, rate 0.01; gaussian, noise multiplier 0.902210)
+    """
+
+    scheme: Sampling
+    steps: int
+
+
+@dataclass(frozen=True)
+class Solution(Calibrated):
+    """Steps or a size that meet a target for a given noise.
+
+    The other attributes are those of :class:`Calibrated`.
+
+    Attributes
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    steps : int
+        Number of steps.
+    value : int
+        The one that was looked for: steps, m or b.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> noise = md.laplace(shift=0.5)
+    >>> scheme, target = md.poisson(1000, 1.0), {"epsilon": 2, "delta": 1e-5}
+    >>> found = md.calibration.most_steps(scheme, mechanism=noise, **target)
+    >>> found.value == found.steps
+    True
+    """
+
+    scheme: Scheme
+    steps: int
+    value: int
+
+    @property
+    def _found(self) -> str:
+        return f"found: {self.value}"
+
+
+# The smallest noise that keeps an attacker down: a true-positive rate or an advantage as target.
+#
+# The search is the one for epsilon (``search.py``): what must not be exceeded is the attacker's
+# gain over guessing, a certified true-positive rate less the false-positive rate, or the
+# advantage itself. Both fall as the noise grows. What is returned was accounted for and found
+# within the target. Kulynych et al. 2024 (arXiv 2407.02191) calibrate to such targets with
+# privacy loss distributions.
+
+#: No gain over guessing below this can be asked for: bounds are not that fine.
+_SMALLEST_GAIN = 1e-9
+#: Full accounts made to come closer to the target than one pair per step allows.
+_MOST_RISK_ACCOUNTS = 5
+
+
+@dataclass(frozen=True)
+class RiskTarget:
+    """At most this true-positive rate at this false-positive rate, or at most this advantage."""
+
+    tpr: float | None = None
+    fpr: float | None = None
+    advantage: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.exactly_one(tpr=self.tpr, advantage=self.advantage)
+        if self.tpr is None:
+            if self.fpr is not None:
+                raise InvalidParameter("fpr must be given together with tpr, not with advantage")
+            checks.real("advantage", self.advantage, at_least=_SMALLEST_GAIN, below=1)
+            return
+        if self.fpr is None:
+            raise InvalidParameter("fpr must be given with tpr: the share of false accusations")
+        rate = checks.real("fpr", self.fpr, at_least=0, below=1)
+        checks.real("tpr", self.tpr, at_least=rate + _SMALLEST_GAIN, below=1)
+
+    @property
+    def gain(self) -> float:
+        """The largest gain over guessing."""
+        if self.tpr is None or self.fpr is None:
+            return float(self.advantage or 0.0)
+        return self.tpr - self.fpr
+
+    def reached(self, tried: Account, accuracy: float) -> float:
+        """The certified gain of an account, with one pair per step."""
+        if self.fpr is None:
+            return tried.certified_advantage(accuracy)
+        return tried.certified_tpr(self.fpr) - self.fpr
+
+    def in_full(self, tried: Account) -> float:
+        """The certified gain of an account, with whatever composes best."""
+        if self.fpr is None:
+            return tried.delta(0.0).upper
+        return tried.certified_tpr(self.fpr, with_family=True) - self.fpr
+
+    def met(self, found: Risk) -> bool:
+        """Whether the risk is within the target."""
+        if self.tpr is None or self.fpr is None:
+            return found.advantage.upper <= self.gain
+        return found.tpr[found.fpr.index(self.fpr)].upper <= self.tpr
+
+
+@dataclass(frozen=True)
+class RiskCalibration(FoundNoise):
+    """Noise that keeps the risk of repeated draws of one scheme within a target.
+
+    Attributes
+    ----------
+    plan : Plan
+        What meets the target.
+    mechanism : Mechanism
+        The noise that was found.
+    relation : Relation
+        Which data sets are neighbours.
+    risk : Risk
+        What an attacker can achieve: certified, and within the target.
+    scheme : Scheme or Epoch
+        How batches are drawn.
+    steps : int
+        Number of steps.
+    limit : str or None
+        What ended the search where the target did not, in words; else None.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> found = md.calibrate(md.poisson(100, 1.0), advantage=0.1, steps=1)
+    >>> found.risk.advantage.upper <= 0.1, found.noise_multiplier > 3.9
+    (True, True)
+    """
+
+    plan: Plan
+    mechanism: Mechanism
+    relation: Relation
+    risk: Risk
+    scheme: Sampling
+    steps: int
+    limit: str | None = field(default=None, kw_only=True)
+
+    def __str__(self) -> str:
+        """The noise that was found, what it is certified for, and the plan."""
+        words = (self.noise_found, *self.risk.sentences(), in_words(self.plan))
+        return "\n".join(words if self.limit is None else (*words, self.limit))
+
+
+def calibrate_risk(
+    scheme: Sampling,
+    target: RiskTarget,
+    *,
+    steps: int,
+    make: Callable[[float], Mechanism],
+    relation: str | None,
+    group: int = 1,
+) -> RiskCalibration:
+    """Find the smallest noise that meets the target for ``steps`` draws of ``scheme``."""
+
+    def accounted(z: float) -> Account:
+        return account(steps_of(scheme, steps, make(z)), relation=relation, group=group)
+
+    def spent(z: float, accuracy: float) -> float:
+        try:
+            return target.reached(accounted(z), accuracy)
+        except NumericalFailure:
+            return math.inf  # not certified: counts as over the target
+
+    z = smallest_noise(spent, target.gain)
+    if z > SMALLEST:
+        z = _closer_to_risk(z, lambda value: target.in_full(accounted(value)), target.gain)
+    settled = accounted(z)
+    rates = USUAL_FPR if target.fpr is None else tuple(sorted({*USUAL_FPR, target.fpr}))
+    found = settled.risk(rates)
+    if not target.met(found):
+        # Rounding, or a finer grid: the next noise up that is safe.
+        for _ in range(8):
+            z *= 1.0 + 2e-4
+            settled = accounted(z)
+            found = settled.risk(rates)
+            if target.met(found):
+                break
+        else:
+            raise NumericalFailure(f"noise multiplier {z!r} was found, but its account is over it")
+    limit = noise_limit(z)
+    return RiskCalibration(
+        settled.plan, make(z), settled.relation, found, scheme, steps, limit=limit
+    )
+
+
+def _closer_to_risk(z: float, reached: Callable[[float], float], target: float) -> float:
+    """From the noise that one pair per step needs to what is enough with a family of pairs.
+
+    Along a straight line of logarithms; what is over the target bounds what is tried next.
+    """
+    best, gain, over, slope = z, reached(z), 0.0, -1.0
+    for _ in range(_MOST_RISK_ACCOUNTS):
+        if not 0.0 < gain < _NEAR * target or best <= SMALLEST:
+            break
+        trial = best * (_AIM * target / gain) ** (1.0 / slope)
+        if not over < trial < best:
+            trial = math.sqrt(over * best) if over else 0.5 * best
+        trial = max(trial, SMALLEST)
+        try:
+            found = reached(trial)
+        except NumericalFailure:
+            found = math.inf
+        if gain < found < math.inf:
+            slope = math.log(found / gain) / math.log(trial / best)
+        if found <= target:
+            best, gain = trial, found
+        else:
+            over = trial
+    return best
+
+
+# The smallest noise that meets a target, on the safe side.
+
+#: One pair per step that covers both orders lies further above what is attained with more noise:
+#: how fast, on logarithmic scales.
+_DRIFT = 0.1
+
+
+@overload
+def calibrate(
+    scheme: Sampling,
+    *,
+    epsilon: float,
+    delta: float,
+    steps: int | None = None,
+    epochs: int | None = None,
+    mechanism: str | Mechanism = "gaussian",
+    relation: str | None = None,
+    group: int = 1,
+    composition: str = "auto",
+) -> Calibration: ...
+@overload
+def calibrate(
+    scheme: Sampling,
+    *,
+    steps: int | None = None,
+    epochs: int | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+    advantage: float | None = None,
+    mechanism: str | Mechanism = "gaussian",
+    relation: str | None = None,
+    group: int = 1,
+) -> RiskCalibration: ...
+def calibrate(
+    scheme: Sampling,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    steps: int | None = None,
+    epochs: int | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+    advantage: float | None = None,
+    mechanism: str | Mechanism = "gaussian",
+    relation: str | None = None,
+    group: int = 1,
+    composition: str = "auto",
+) -> Calibration | RiskCalibration:
+    """Find the smallest noise for ``steps`` draws of ``scheme`` to meet a target.
+
+    The target is ``epsilon`` at ``delta``; or ``tpr`` at ``fpr``; or ``advantage``. The certified
+    epsilon of the result is at most ``epsilon`` and mostly within 0.2 % of it (1 % where batches
+    are shuffled).
+
+    Parameters
+    ----------
+    scheme : Scheme or Epoch
+        How batches are drawn.
+    epsilon : float, default=None
+        What the certified epsilon must not exceed, above 0 and at most 500.
+    delta : float, default=None
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    steps : int, default=None
+        Number of steps, each on a batch of its own, from 1 to 1e9.
+    epochs : int, default=None
+        Number of whole epochs, in place of ``steps`` where ``scheme`` is an epoch.
+    tpr : float, default=None
+        The largest true-positive rate that an attacker may have at ``fpr``.
+    fpr : float, default=None
+        The false-positive rate of that attacker, from 0 to below 1.
+    advantage : float, default=None
+        The largest difference of the two rates that an attacker may have, at any.
+    mechanism : str or Mechanism, default="gaussian"
+        The kind of noise by name, or a noise of that kind, whose own size is not used.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
+        How steps are composed, as in :func:`account`. It is "auto" where the target is a risk.
+
+    Returns
+    -------
+    Calibration or RiskCalibration
+        The noise, and what it is certified for; a RiskCalibration where the target is a risk.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NumericalFailure
+        No number that can be trusted was found.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> found = md.calibrate(md.wor(1000, 10), tpr=0.05, fpr=0.01, steps=100)
+    >>> print(f"{found.risk.tpr[1].upper:.3f}")
+    0.050
+    """
+    count = _count(scheme, steps, epochs)
+    if not (tpr is None and fpr is None and advantage is None):
+        if not (epsilon is None and delta is None):
+            raise InvalidParameter("epsilon and delta must be left out where a risk is the target")
+        return calibrate_risk(
+            scheme,
+            RiskTarget(tpr, fpr, advantage),
+            steps=count,
+            make=noise_of_kind(mechanism),
+            relation=relation,
+            group=group,
+        )
+    if epsilon is None or delta is None:
+        raise InvalidParameter("epsilon and delta must be given, or tpr and fpr, or advantage")
+    found = calibrate_plan(
+        lambda noise: steps_of(scheme, count, noise),
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        relation=relation,
+        group=group,
+        composition=composition,
+    )
+    return Calibration(
+        found.plan,
+        found.mechanism,
+        found.relation,
+        found.epsilon,
+        found.delta,
+        scheme,
+        count,
+        limit=found.limit,
+    )
+
+
+def _count(scheme: Sampling, steps: int | None, epochs: int | None) -> int:
+    """The number of batches."""
+    checks.exactly_one(steps=steps, epochs=epochs)
+    if epochs is None:
+        return checks.integer("steps", steps, 1, MOST_STEPS)
+    if not isinstance(scheme, Epoch):
+        allowed = "must be left out for a scheme that draws batch by batch"
+        raise InvalidParameter.refusing("epochs", allowed, epochs)
+    return checks.integer("epochs", epochs, 1, MOST_STEPS // scheme.bins) * scheme.bins
+
+
+def calibrate_plan(
+    build: Callable[[Mechanism], Plan],
+    *,
+    epsilon: float,
+    delta: float,
+    mechanism: str | Mechanism = "gaussian",
+    relation: str | None = None,
+    group: int = 1,
+    composition: str = "auto",
+    dimension: int | None = None,
+) -> PlanCalibration:
+    """Find the smallest noise for a plan that is built from its mechanism, nested plans included.
+
+    Parameters
+    ----------
+    build : callable
+        From a mechanism to the plan; it is called with different noise multipliers and must only
+        place them.
+    epsilon : float
+        What the certified epsilon must not exceed, above 0 and at most 500.
+    delta : float
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    mechanism : str or Mechanism, default="gaussian"
+        The kind of noise by name, or a noise of that kind, whose own size is not used.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
+        How steps are composed, as in :func:`account`.
+    dimension : int, default=None
+        Of every release: 1 says that each is a single number, which is a little less to hide. None
+        where nothing is known.
+
+    Returns
+    -------
+    PlanCalibration
+        The noise, and what it is certified for.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NumericalFailure
+        No number that can be trusted was found.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> count = md.laplace(shift=0.1)
+    >>> def plan(noise):
+    ...     return md.sequence(noise, count)
+    >>> found = md.calibration.calibrate_plan(plan, epsilon=1, delta=1e-5)
+    >>> found.epsilon.upper <= 1
+    True
+    """
+    target = EpsilonTarget(epsilon, delta, relation, group, composition, dimension)
+    make = noise_of_kind(mechanism)
+
+    def guess(z: float) -> float | None:
+        return rough_epsilon(build(make(z)), target.delta, target.relation, target.group)
+
+    close, drift, loose = False, 0.0, False
+    with suppress(NumericalFailure):  # with this noise; nothing but time depends on it
+        typical = build(make(1.0))
+        loose = is_shuffled(typical)
+        close = not loose and guess_is_close(typical, target.relation, target.group)
+        drift = 0.0 if close or target.account(typical).has_family else _DRIFT
+    rule = partial(smallest_noise, guess=guess, close=close, drift=drift, loose=loose)
+    met = meet(target, lambda z: build(make(z)), rule, make.words, in_full=True)
+    limit = noise_limit(met.value, make.words)
+    found = met.plan, make(met.value), met.relation, met.epsilon, target.delta
+    return PlanCalibration(*found, limit=limit)
+
+
+@dataclass(frozen=True)
+class NoiseOfKind:
+    """Makes mechanisms of one kind from the argument that is searched, which it names."""
+
+    entry: RegisteredMechanism
+    fixed: Mapping[str, Any]
+
+    @property
+    def words(self) -> str:
+        """The argument that is searched, as it is written in sentences."""
+        return str(self.entry.searched).replace("_", " ")
+
+    def __call__(self, value: float) -> Mechanism:
+        """The mechanism with this value."""
+        return self.entry.build(**self.fixed, **{str(self.entry.searched): value})
+
+
+def noise_of_kind(mechanism: str | Mechanism) -> NoiseOfKind:
+    """What makes noise of this kind of any size; the kind by name or by an example."""
+    searchable = tuple(name for name in NAMES if BY_NAME[name].searched is not None)
+    fixed: dict[str, Any] = {}
+    if isinstance(mechanism, Mechanism):
+        try:
+            entry = registered(mechanism)
+        except NotCovered:
+            entry = None
+        if entry is None or entry.searched is None:
+            raise InvalidParameter(
+                f"mechanism must be one of {', '.join(searchable)}, got {mechanism.name!r}, which "
+                "has no size that could be looked for"
+            )
+        other = {"mechanism", entry.searched, *entry.alternatives}
+        fixed = {name: at for name, at in mechanism.describe().items() if name not in other}
+    else:
+        entry = BY_NAME[checks.choice("mechanism", mechanism, searchable)]
+    return NoiseOfKind(entry, fixed)
+
+
+# The most steps, the largest batch or the smallest first stage that a target allows.
+
+#: Batches drawn with replacement are looked at up to this many times the number of records.
+_MOST_COPIES = 10
+
+
+def most_steps(
+    scheme: Scheme,
+    *,
+    mechanism: Mechanism,
+    epsilon: float,
+    delta: float,
+    relation: str | None = None,
+    group: int = 1,
+) -> Solution:
+    """The largest number of steps whose certified epsilon is at most ``epsilon``.
+
+    Parameters
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    mechanism : Mechanism
+        The noise, of a known size.
+    epsilon : float
+        What the certified epsilon must not exceed, above 0 and at most 500.
+    delta : float
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+
+    Returns
+    -------
+    Solution
+        The steps as ``value``, and what they are certified for.
+
+    Raises
+    ------
+    InvalidParameter
+        Even one step costs more, or an argument is outside what is allowed.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> noise = md.laplace(shift=0.5)
+    >>> most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5).steps >= 4
+    True
+    """
+    target, mechanism = EpsilonTarget(epsilon, delta, relation, group), _known(mechanism)
+
+    def plan_of(steps: int) -> Plan:
+        return repeat(steps, subsample(scheme, mechanism))
+
+    met = meet(target, plan_of, partial(largest_size, name="steps", most=MOST_STEPS), "steps")
+    limit = f"more than {MOST_STEPS} steps are not looked at" if met.value >= MOST_STEPS else None
+    return _solution(met, target, mechanism, scheme, met.value, met.value, limit)
+
+
+def largest_batch(
+    name: str,
+    *,
+    mechanism: Mechanism,
+    n: int,
+    b: int | None = None,
+    epsilon: float,
+    delta: float,
+    steps: int,
+    relation: str | None = None,
+    group: int = 1,
+) -> Solution:
+    """The largest m whose certified epsilon is at most ``epsilon``, for a scheme by name.
+
+    Parameters
+    ----------
+    name : str
+        The scheme, as on the command line: "poisson", "wor", "wr", "must-ow" and so on.
+    mechanism : Mechanism
+        The noise, of a known size.
+    n : int
+        Number of records, at least 1.
+    b : int, default=None
+        Size of the first of two stages, for schemes that have two.
+    epsilon : float
+        What the certified epsilon must not exceed, above 0 and at most 500.
+    delta : float
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    steps : int
+        Number of steps, each on a batch of its own, from 1 to 1e9.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+
+    Returns
+    -------
+    Solution
+        The size as ``value``, and what it is certified for.
+
+    Raises
+    ------
+    InvalidParameter
+        Even the smallest batch costs more, or an argument is outside what is allowed.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> noise, target = md.gaussian(noise_multiplier=4.0), {"epsilon": 1.0, "delta": 1e-5}
+    >>> found = md.calibration.largest_batch("poisson", mechanism=noise, n=100, steps=10, **target)
+    >>> found.value, found.epsilon.upper <= 1.0
+    (30, True)
+    """
+    target, mechanism = EpsilonTarget(epsilon, delta, relation, group), _known(mechanism)
+    steps = checks.integer("steps", steps, 1, MOST_STEPS)
+    n = checks.integer("n", n, 1)
+
+    def scheme_of(m: int) -> Scheme:
+        return scheme_by_name(name, n=n, b=b, m=m)
+
+    whole = name in ("wor", "poisson")
+    most = n if whole else _MOST_COPIES * n
+    met = _meet(target, mechanism, scheme_of, steps, "m", most)
+    limit = None
+    if met.value >= most:
+        last = f"all {n} records may be in every batch"
+        limit = (
+            last if whole else f"batches of more than {_MOST_COPIES} n = {most} are not looked at"
+        )
+    return _solution(met, target, mechanism, scheme_of(met.value), steps, met.value, limit)
+
+
+def smallest_first_stage(
+    name: str,
+    *,
+    mechanism: Mechanism,
+    n: int,
+    m: int,
+    epsilon: float,
+    delta: float,
+    steps: int,
+    relation: str | None = None,
+    group: int = 1,
+) -> Solution:
+    """The smallest b of a two-stage scheme whose certified epsilon is at most ``epsilon``.
+
+    A larger first stage means fewer repeated copies, hence less privacy spent at equal noise.
+
+    Parameters
+    ----------
+    name : {"must-ow", "must-ww"}
+        The scheme.
+    mechanism : Mechanism
+        The noise, of a known size.
+    n : int
+        Number of records, at least 1.
+    m : int
+        Size of a batch, copies counted, at least 1.
+    epsilon : float
+        What the certified epsilon must not exceed, above 0 and at most 500.
+    delta : float
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    steps : int
+        Number of steps, each on a batch of its own, from 1 to 1e9.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+
+    Returns
+    -------
+    Solution
+        The size as ``value``, and what it is certified for.
+
+    Raises
+    ------
+    InvalidParameter
+        Even a first stage of n costs more, or an argument is outside what is allowed.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> noise, target = md.gaussian(noise_multiplier=40.0), {"epsilon": 0.1, "delta": 1e-2}
+    >>> sizes = {"n": 10, "m": 5, "steps": 1}
+    >>> search = md.calibration.smallest_first_stage
+    >>> found = search("must-ow", mechanism=noise, **sizes, **target)
+    >>> found.value, found.epsilon.upper <= 0.1
+    (1, True)
+    """
+    target, mechanism = EpsilonTarget(epsilon, delta, relation, group), _known(mechanism)
+    steps = checks.integer("steps", steps, 1, MOST_STEPS)
+    checks.choice("scheme", name, ("must-ow", "must-ww"))
+    n = checks.integer("n", n, 1)
+
+    def scheme_of(left_out: int) -> Scheme:
+        """The most records left out of the first stage are the fewest in it."""
+        return scheme_by_name(name, n=n, b=n + 1 - left_out, m=m)
+
+    met = _meet(target, mechanism, scheme_of, steps, "b", n)
+    scheme = scheme_of(met.value)
+    limit = "a first stage has one record at least" if met.value == n else None
+    return _solution(met, target, mechanism, scheme, steps, n + 1 - met.value, limit)
+
+
+def _meet(
+    target: EpsilonTarget,
+    mechanism: Mechanism,
+    scheme_of: Callable[[int], Scheme],
+    steps: int,
+    name: str,
+    most: int,
+) -> Met[int]:
+    def plan_of(size: int) -> Plan:
+        return repeat(steps, subsample(scheme_of(size), mechanism))
+
+    return meet(target, plan_of, partial(largest_size, name=name, most=most), name)
+
+
+def _solution(
+    met: Met[int],
+    target: EpsilonTarget,
+    mechanism: Mechanism,
+    scheme: Scheme,
+    steps: int,
+    value: int,
+    limit: str | None,
+) -> Solution:
+    found = met.plan, mechanism, met.relation, met.epsilon, target.delta
+    return Solution(*found, scheme, steps, value, limit=limit)
+
+
+def _known(mechanism: Mechanism) -> Mechanism:
+    """The noise itself: where a size is looked for, its kind alone would not do."""
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidParameter(
+            "mechanism must be a mechanism of known size such as gaussian(noise_multiplier=4.0), "
+            f"got {mechanism!r}"
+        )
+    return mechanism

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mustdp.ledger.file import LedgerFile
     from mustdp.sampling.epochs import Sampling
     from mustdp.training.classify import ClassifierTrial
-    from mustdp.training.data.dataset import DataSet
+    from mustdp.training.data import DataSet
 
 # Files and device of a run: ledger, checkpoint, saved model.
 
@@ -95,7 +95,7 @@ class RunFiles:
 DatasetArgument = Annotated[
     str,
     typer.Argument(
-        parser=parser("DATASET", word_from("mustdp.training.data.named", "NAMES")),
+        parser=parser("DATASET", word_from("mustdp.training.data", "NAMES")),
         metavar="DATASET",
         help="digits (8 x 8, embedded in scikit-learn), mnist or adult (with the coding of the "
         "MUST paper).",
@@ -158,7 +158,7 @@ def train(
 
     from mustdp.calibration.budget import calibrated_budget
     from mustdp.training.classify import Interrupted, check_model, train_classifier
-    from mustdp.training.data.named import load_data
+    from mustdp.training.data import load_data
 
     def certified(plan: Sampling) -> Budget:
         with progress("certifying"):

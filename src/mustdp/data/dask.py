@@ -15,8 +15,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from mustdp.data.columns import Columns, unnamed
-from mustdp.data.frames import Frame, Source, as_frame
+from mustdp.data.columns import Columns, Frame, Source, as_frame, unnamed
 from mustdp.errors import ClusterLost, InvalidParameter, unquoted
 from mustdp.execution.cluster import Concealed
 from mustdp.extras import required

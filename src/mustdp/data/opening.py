@@ -18,16 +18,20 @@ from numpy.typing import NDArray
 
 from mustdp.data.columns import (
     STANDARD_INPUT,
+    ArraySource,
     Category,
     Column,
     Columns,
     Conversion,
     Day,
     Doubles,
+    Frame,
     Number,
     Reading,
     Selected,
+    Source,
     Wanted,
+    as_frame,
     as_list,
     as_reading,
     as_wanted,
@@ -35,7 +39,6 @@ from mustdp.data.columns import (
     quoted,
     select,
 )
-from mustdp.data.frames import ArraySource, Frame, Source, as_frame
 from mustdp.data.parquet import ParquetFiles, ParquetSource, column_count
 from mustdp.data.statistical import READERS, StatisticalFile
 from mustdp.data.text import DelimitedText, TextFile

@@ -23,8 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mustdp.data.columns import Conversion, Number, Reading, Selected, Wanted
-from mustdp.data.frames import Source, TableFrame
+from mustdp.data.columns import Conversion, Number, Reading, Selected, Source, TableFrame, Wanted
 from mustdp.errors import InvalidParameter, unquoted
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray, IntArray

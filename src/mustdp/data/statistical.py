@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mustdp.data.frames import TableFrame
+from mustdp.data.columns import TableFrame
 from mustdp.errors import InvalidParameter, unquoted
 from mustdp.extras import required
 

@@ -26,22 +26,11 @@ from scipy.special import chdtri
 
 from mustdp.accounting.plan import Plan
 from mustdp.calibration.budget import NoisyPlan, PrivacySpent, plan_with_noise
+from mustdp.data.columns import Source
 from mustdp.data.dask import DaskSource, joined, open_partitioned, picked
-from mustdp.data.frames import Source
 from mustdp.data.opening import open_source
 from mustdp.errors import ClusterLost, InvalidParameter, NumericalFailure
 from mustdp.estimation.designs import MOST_REPLICATES, Design
-from mustdp.estimation.intervals import (
-    CLEARLY,
-    RARE,
-    ROUGH,
-    Interval,
-    Spread,
-    positive_mean,
-    rare_error,
-    rare_limit,
-    vacuous_interval,
-)
 from mustdp.estimation.queries import (
     Averaged,
     JointQuery,
@@ -50,11 +39,25 @@ from mustdp.estimation.queries import (
     check_held,
     exact_release,
 )
-from mustdp.estimation.result import KINDS, BootstrapResult, Estimate, InferenceNote, Kind
+from mustdp.estimation.result import (
+    CLEARLY,
+    KINDS,
+    RARE,
+    ROUGH,
+    BootstrapResult,
+    Estimate,
+    InferenceNote,
+    Interval,
+    Kind,
+    Spread,
+    positive_mean,
+    rare_error,
+    rare_limit,
+    vacuous_interval,
+)
 from mustdp.estimation.schema import Limits, Range, Shape, SubsetSchema, check_limits, read_ranges
 from mustdp.estimation.statistics.statistic import Statistic, read_statistics
-from mustdp.execution.cluster import Concealed, check_dask, check_secure, connected
-from mustdp.execution.private_folder import private_folder
+from mustdp.execution.cluster import Concealed, check_dask, check_secure, connected, private_folder
 from mustdp.execution.processes import one_blas_thread, processors
 from mustdp.extras import installed, required
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
@@ -65,7 +68,7 @@ from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.progress import Progress
 from mustdp.randomness.keys import BatchKey, NoiseSource, Substreams, batch_key, release_key
-from mustdp.sampling.batch import Batch
+from mustdp.sampling.draws import Batch
 from mustdp.sampling.schemes import Multistage, Scheme
 
 # The exact totals of all queries of a design: in one process, several, or on Dask.
@@ -955,7 +958,7 @@ def check_kind(kind: str) -> None:
 # / (s - 1)). An estimate below that cannot be told from nothing: the noise hides it, and the result
 # says so. Its place is taken by the limit that S^2 stays below with a chance of 95 %, from the
 # chi-square law of B, and at least by the mean of the normal law around it cut off at zero. So it
-# is where hardly any record differs (*rare values* in ``intervals.py``): S^2 comes from about s /
+# is where hardly any record differs (*rare values* in ``result.py``): S^2 comes from about s /
 # A.
 
 

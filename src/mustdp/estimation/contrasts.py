@@ -33,16 +33,18 @@ import numpy as np
 from scipy.special import stdtr
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import (
+from mustdp.estimation.result import (
     UNBOUNDED,
+    Estimate,
     Interval,
+    ReleasedEstimate,
+    ReleasedFamily,
     Spread,
     fieller_interval,
     satterthwaite,
     t_interval,
     vacuous_interval,
 )
-from mustdp.estimation.result import Estimate, ReleasedEstimate, ReleasedFamily
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 

@@ -33,12 +33,13 @@ from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.contract import Mechanism
 from mustdp.numerics import checks
 from mustdp.randomness.keys import NESTED, BatchKey, Substreams, batch_key
-from mustdp.sampling.batch import Batch, drawn
 from mustdp.sampling.catalogue import KINDS, Kind
 from mustdp.sampling.draws import (
+    Batch,
     check_held,
     choose,
     draw_stages,
+    drawn,
     occupied,
     prefers_splitting,
     split,

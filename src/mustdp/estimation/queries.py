@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.estimation.intervals import UNBOUNDED, UNCLEAR, Interval, Spread, Support, t_interval
+from mustdp.estimation.result import UNBOUNDED, UNCLEAR, Interval, Spread, Support, t_interval
 from mustdp.estimation.schema import PublicSchema, SubsetSchema
 from mustdp.estimation.tables import LeastSquares, noise_shares
 from mustdp.mechanisms.relation import Relation

@@ -20,17 +20,16 @@ from mustdp.data.columns import (
     Number,
     Reading,
     Wanted,
+    as_frame,
     as_reading,
     check_missing,
 )
 from mustdp.data.engines import engine_of
-from mustdp.data.frames import as_frame
 from mustdp.data.opening import Records, open_records
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.engines import EngineTable, engine_table
-from mustdp.estimation.intervals import Interval
 from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece, PushedDown
-from mustdp.estimation.result import ReleasedEstimate, ReleasedFamily, ReleaseResult
+from mustdp.estimation.result import Interval, ReleasedEstimate, ReleasedFamily, ReleaseResult
 from mustdp.estimation.schema import Limits, PublicSchema, Range, read_schema, read_shares
 from mustdp.estimation.statistics.counts import Clipping
 from mustdp.estimation.statistics.moments import WeightSquares

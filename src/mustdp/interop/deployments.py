@@ -39,8 +39,7 @@ from mustdp.accounting.plan import Plan, describe, plan_from_description
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.mechanisms.relation import Relation
-from mustdp.mechanisms.renyi import zcdp
-from mustdp.mechanisms.stated import approximate_dp, pure_dp
+from mustdp.mechanisms.stated import approximate_dp, pure_dp, zcdp
 from mustdp.numerics import checks
 
 __all__ = [

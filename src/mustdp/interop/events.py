@@ -47,8 +47,7 @@ from mustdp.mechanisms.exponential_mechanism import exponential_mechanism
 from mustdp.mechanisms.mechanism import gaussian, laplace
 from mustdp.mechanisms.randomized_response import randomized_response
 from mustdp.mechanisms.relation import Relation
-from mustdp.mechanisms.renyi import ZCDP, renyi, zcdp
-from mustdp.mechanisms.stated import approximate_dp, pure_dp
+from mustdp.mechanisms.stated import ZCDP, approximate_dp, pure_dp, renyi, zcdp
 from mustdp.numerics import checks
 from mustdp.sampling.repetitions import LARGEST_ETA, LARGEST_MEAN, SMALLEST_MEAN
 from mustdp.sampling.schemes import poisson, truncated_poisson, wor, wr

@@ -4,7 +4,7 @@ ledger     what all ledgers share, and the ledger in memory: a count of atoms, a
 file       the ledger in a file: open, charge, merge, verify, export; runs that are charged once
 program    whether a charge fits: chosen along the way, or next in a plan declared in advance
 filter     what plans chosen adaptively may spend: Renyi filters
-records    header, head, entries and notes as they are stored, and the hashes that tie them together
-store      the SQLite file, one transaction at a time
+records    the SQLite file, one transaction at a time: header, head, entries and notes, and the
+           hashes that tie them together
 release    a release is refused before data are read, and charged before noise is drawn
 """

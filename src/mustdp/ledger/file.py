@@ -37,13 +37,16 @@ from mustdp.ledger.records import (
     Head,
     Header,
     LedgerStatus,
+    Store,
     StoredPlans,
     Verified,
     append_note,
     check_latest,
     checked_entries,
     cost_text,
+    damaged,
     header_text,
+    make_tables,
     no_notes,
     now,
     plan_digest,
@@ -54,7 +57,6 @@ from mustdp.ledger.records import (
     verify,
     words,
 )
-from mustdp.ledger.store import Store, damaged, make_tables
 from mustdp.limits import LARGEST_EPSILON, LARGEST_LEDGER, SMALLEST_DELTA
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks

@@ -21,8 +21,7 @@ from mustdp.accounting.plan import (
     plan_from_description,
 )
 from mustdp.errors import InvalidParameter, NotCovered
-from mustdp.files.envelope import Envelope
-from mustdp.files.reading import read_file
+from mustdp.files.reading import Envelope, read_file
 from mustdp.files.replacing import replace_file
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation

@@ -28,7 +28,7 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.convex import TangentFamily, TangentTable, slope_of
 
 if TYPE_CHECKING:
-    from mustdp.mechanisms.laws import Noise
+    from mustdp.mechanisms.mechanism import Noise
 
 
 class Proof(StrEnum):

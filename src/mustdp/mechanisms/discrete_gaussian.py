@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from mustdp.mechanisms.integers import IntegerLaw, IntegerNoise
-from mustdp.mechanisms.laws import GaussianNoise, Noise
-from mustdp.noise.discrete import discrete_gaussian_noise
+from mustdp.mechanisms.mechanism import GaussianNoise, Noise
+from mustdp.noise.exact import discrete_gaussian_noise
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen

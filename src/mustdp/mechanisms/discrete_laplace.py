@@ -20,8 +20,8 @@ import numpy as np
 
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
 from mustdp.mechanisms.integers import IntegerLaw, IntegerNoise
-from mustdp.mechanisms.laws import LaplaceNoise, Noise
-from mustdp.noise.discrete import discrete_laplace_noise
+from mustdp.mechanisms.mechanism import LaplaceNoise, Noise
+from mustdp.noise.exact import discrete_laplace_noise
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.randomness.keys import NoiseSource

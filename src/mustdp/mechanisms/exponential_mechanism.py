@@ -48,7 +48,7 @@ import numpy as np
 from scipy.special import expit
 
 from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism, TabulatedProfiles
-from mustdp.mechanisms.laws import dual
+from mustdp.mechanisms.mechanism import dual
 from mustdp.mechanisms.stated import StatedGuarantee
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray

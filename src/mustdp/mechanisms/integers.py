@@ -28,7 +28,7 @@ from mustdp.mechanisms.contract import (
     OutputLaw,
     Steering,
 )
-from mustdp.mechanisms.laws import Noise, NoiseProfiles, dual
+from mustdp.mechanisms.mechanism import Noise, NoiseProfiles, dual
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 
 #: Outcomes where most of the mass is, fewer for many places, and further out; where there are more

@@ -245,7 +245,7 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
     ),
     RegisteredMechanism(
         "zcdp",
-        "mustdp.mechanisms.renyi",
+        "mustdp.mechanisms.stated",
         "any mechanism with this rho of zero-concentrated privacy; upper bounds alone",
         arguments=(
             Argument("rho", "R", "The rho of every release on its own (zcdp).", 1e-12, 1e4),
@@ -254,7 +254,7 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
     ),
     RegisteredMechanism(
         "renyi",
-        "mustdp.mechanisms.renyi",
+        "mustdp.mechanisms.stated",
         "any mechanism with these Renyi divergences; upper bounds alone (Mironov 2017)",
         arguments=(
             Argument(

@@ -36,7 +36,7 @@ from mustdp.calibration.compare import (
     epochs_of,
     schemes_of,
 )
-from mustdp.calibration.noise import calibrate
+from mustdp.calibration.search import calibrate
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.execution.processes import Mapper, map_serial
 from mustdp.limits import LARGEST_EPSILON, LARGEST_SIZE, MOST_STEPS

@@ -54,8 +54,7 @@ from mustdp.reproduction.simulation import (
     time_table,
 )
 from mustdp.sampling.schemes import Scheme
-from mustdp.training.data.dataset import DataSet
-from mustdp.training.data.named import load_data
+from mustdp.training.data import DataSet, load_data
 from mustdp.training.linear.descent import LogisticLoss, sigmoid
 
 # Logistic regression on Adult as the authors' program runs it, in numpy.

@@ -17,8 +17,7 @@ from mustdp.accounting.plan import repeat, subsample
 from mustdp.accounting.pld.discretise import MixturePair, family_pair
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, MOST_STEPS
-from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.mechanisms.mechanism import gaussian
+from mustdp.mechanisms.mechanism import GaussianNoise, gaussian
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress

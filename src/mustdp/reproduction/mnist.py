@@ -45,11 +45,10 @@ from mustdp.reproduction.simulation import (
     simulate,
     time_table,
 )
-from mustdp.sampling.batch import Batch
+from mustdp.sampling.draws import Batch
 from mustdp.sampling.schemes import Scheme
 from mustdp.training.classify import train_classifier
-from mustdp.training.data.dataset import DataSet
-from mustdp.training.data.named import load_data
+from mustdp.training.data import DataSet, load_data
 
 # The MNIST network as the authors' program trains it, in numpy, and the same clipped by record.
 #

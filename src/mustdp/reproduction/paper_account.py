@@ -46,7 +46,7 @@ from mustdp.accounting.subsampling.attained import symmetric_threshold
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import SMALLEST_DELTA
 from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
-from mustdp.mechanisms.laws import Noise
+from mustdp.mechanisms.mechanism import Noise
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray

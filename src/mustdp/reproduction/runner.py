@@ -15,13 +15,12 @@ from typing import Any, Literal, TypeVar
 
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.execution.processes import WorkerPool
-from mustdp.files.envelope import Envelope
-from mustdp.files.reading import read_file
+from mustdp.files.reading import Envelope, read_file
 from mustdp.files.replacing import SHARED, refuse_other_than_files, replace_file
 from mustdp.limits import LARGEST_RESULT
 from mustdp.progress import Progress
 from mustdp.reproduction.cells import Item, ItemOutcome, PaperCell, PaperTable, Picture, Settings
-from mustdp.training.data.named import load_data
+from mustdp.training.data import load_data
 from mustdp.version import __version__
 
 # Independent jobs of an experiment in several processes.

@@ -11,9 +11,8 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.randomness.keys import generator
-from mustdp.sampling.batch import Batch
 from mustdp.sampling.catalogue import EPOCHS
-from mustdp.sampling.draws import draw_allocation, draw_shuffled
+from mustdp.sampling.draws import Batch, draw_allocation, draw_shuffled
 from mustdp.sampling.schemes import Scheme
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import generator
-from mustdp.sampling.batch import Batch, drawn
 from mustdp.sampling.catalogue import BY_NAME, COMPARED, name_of
-from mustdp.sampling.draws import choose, draw_poisson, draw_stages
+from mustdp.sampling.draws import Batch, choose, draw_poisson, draw_stages, drawn
 from mustdp.sampling.law import (
     TAIL,
     MultiplicityLaw,

@@ -20,9 +20,8 @@ from mustdp.files.reading import digest
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BATCHES, EPOCHS, GROUPS, BatchKey, Substreams, batch_key
-from mustdp.sampling.batch import Batch, drawn
 from mustdp.sampling.catalogue import EPOCH_NAMES
-from mustdp.sampling.draws import BinRange, draw_shuffled, portion_of
+from mustdp.sampling.draws import Batch, BinRange, draw_shuffled, drawn, portion_of
 from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, epoch_from_description
 from mustdp.sampling.schemes import Poisson, Scheme, scheme_from_description
 

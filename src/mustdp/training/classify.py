@@ -25,7 +25,7 @@ from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import charge_release, check_release
 from mustdp.numerics import checks
 from mustdp.randomness.keys import NoiseSource, SeededRelease, batch_key
-from mustdp.training.data.dataset import DataSet
+from mustdp.training.data import DataSet
 from mustdp.training.linear.descent import (
     LinearRecords,
     LogisticLoss,

@@ -20,7 +20,7 @@ from mustdp.accounting.pld.discretise import (
     just_below,
 )
 from mustdp.accounting.subsampling.one_step import upper_bound
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise
+from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise
 from tests.accounting.pld.mixture_pairs import ExactPair, family
 
 FloatArray = NDArray[np.float64]

@@ -11,7 +11,7 @@ from mustdp.accounting.epochs.sums import IndependentSum, _scanned, above, below
 from mustdp.accounting.epochs.tables import OneSide, outcome_pair
 from mustdp.accounting.epochs.terms import Term
 from mustdp.accounting.pld.discretise import DiscreteLoss
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.numerics.convex import lower_hull
 from tests.arrays import FloatArray
 

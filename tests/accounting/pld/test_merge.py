@@ -19,7 +19,7 @@ from mustdp.accounting.pld.discretise import (
     spacing_for,
 )
 from mustdp.accounting.pld.readoff import ComposedLoss, ReadOff
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
+from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise, Noise
 from mustdp.types import MultiplicityLaw
 from tests.accounting.pld.mixture_pairs import family
 

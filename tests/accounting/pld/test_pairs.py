@@ -9,7 +9,7 @@ import numpy as np
 
 from mustdp.accounting.pld.discretise import family_pair
 from mustdp.accounting.subsampling import attained
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.sampling.law import stage_law
 from mustdp.types import MultiplicityLaw, Stage
 

@@ -16,7 +16,7 @@ from mustdp.accounting.pld.discretise import (
     scout,
 )
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 
 FloatArray = NDArray[np.float64]
 

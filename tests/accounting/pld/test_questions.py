@@ -10,7 +10,7 @@ import pytest
 from mustdp import InvalidParameter
 from mustdp.accounting.pld.discretise import DominatingPair, connect, family_pair
 from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Question
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.types import MultiplicityLaw
 from tests.arrays import FloatArray
 

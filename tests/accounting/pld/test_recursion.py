@@ -18,7 +18,7 @@ from mustdp.accounting.pld.discretise import (
     just_below,
     merge,
 )
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.types import MultiplicityLaw
 from tests.arrays import FloatArray
 

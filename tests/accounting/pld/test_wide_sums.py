@@ -13,7 +13,7 @@ from scipy.integrate import simpson
 from mustdp.accounting.epochs.replace_one import FewBatches, ReplacedProfile
 from mustdp.accounting.epochs.terms import Term
 from mustdp.accounting.epochs.wide_sums import WideSum
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 
 
 @pytest.mark.parametrize("shift", [1.25, 10 / 3, 8.0])

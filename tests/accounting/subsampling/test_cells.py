@@ -19,7 +19,7 @@ from mustdp.accounting.families.triples import (
     TripleCell,
     triangle,
 )
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from tests.accounting.subsampling.three_points import Outcomes, outcomes
 from tests.arrays import FloatArray
 

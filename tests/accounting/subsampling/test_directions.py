@@ -13,7 +13,7 @@ from mustdp.accounting.pld.discretise import family_pair
 from mustdp.accounting.subsampling import attained
 from mustdp.accounting.subsampling.one_step import _added, add_direction, remove_direction
 from mustdp.accounting.subsampling.stages import MOST_GROUPS, certificate, evaluate
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles
+from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles
 from mustdp.sampling.law import stage_law
 from mustdp.types import MultiplicityLaw, Stage
 from tests.accounting.subsampling import exact_pairs

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from mustdp import gaussian, laplace, must_ow, one_step, poisson, wor, wr
 from mustdp.accounting.subsampling import attained
 from mustdp.accounting.subsampling.one_step import replaced_records, upper_bound
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
+from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise, Noise
 from mustdp.types import MultiplicityLaw, Scheme
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.exact_pairs import binomial, flip

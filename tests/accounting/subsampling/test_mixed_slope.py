@@ -21,7 +21,7 @@ from mustdp.accounting.subsampling.stages import (
     feasible,
     margin,
 )
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, NoiseProfiles
+from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise, NoiseProfiles
 from mustdp.sampling.law import stage_law
 from mustdp.types import MultiplicityLaw, Stage
 from tests.accounting.subsampling import exact_pairs

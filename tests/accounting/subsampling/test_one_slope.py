@@ -27,7 +27,7 @@ from mustdp import (
     wr,
 )
 from mustdp.accounting.subsampling.one_slope import amplified_delta, kind_of, one_slope_bound
-from mustdp.mechanisms.laws import GaussianNoise, NoiseProfiles
+from mustdp.mechanisms.mechanism import GaussianNoise, NoiseProfiles
 from mustdp.reproduction import amplified_epsilon, base_epsilon
 from mustdp.sampling.law import stage_law
 from mustdp.types import MultiplicityLaw, Stage

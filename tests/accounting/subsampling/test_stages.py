@@ -15,7 +15,7 @@ from mustdp.accounting.subsampling.stages import (
     stage_profiles,
     staged_inside,
 )
-from mustdp.mechanisms.laws import GaussianNoise, NoiseProfiles
+from mustdp.mechanisms.mechanism import GaussianNoise, NoiseProfiles
 from mustdp.sampling.law import stage_law
 from mustdp.types import Stage
 

@@ -13,7 +13,7 @@ from mustdp.accounting.families.triples import (
     triple_mean,
     triple_profile,
 )
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise
+from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise
 from tests.accounting.subsampling.three_points import outcomes
 from tests.arrays import FloatArray
 

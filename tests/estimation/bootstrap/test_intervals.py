@@ -11,7 +11,7 @@ from scipy import stats
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.bootstrap import check_kind, infer
-from mustdp.estimation.intervals import Spread
+from mustdp.estimation.result import Spread
 from mustdp.estimation.schema import SubsetSchema
 from mustdp.types import Design, Mean, Variance
 

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import mustdp as md
-from mustdp.estimation.intervals import fieller_interval, released_spread, satterthwaite
+from mustdp.estimation.result import fieller_interval, released_spread, satterthwaite
 from mustdp.types import ReleasedEstimate
 from tests.estimation.release.simulated import accepted, covered, public, released
 

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from mustdp import InvalidParameter
-from mustdp.training.data.adult import FEATURES, ROWS, code, load_adult, parse
+from mustdp.training.data import (
+    ADULT_FEATURES,
+    ADULT_ROWS,
+    code_adult,
+    load_adult,
+    parse_adult,
+)
 from tests.training.data.places import SHARED, needs_adult
 
 LINE = (
@@ -40,17 +46,17 @@ def test_the_papers_coding() -> None:
     assert (data.X_train.min(), data.X_train.max()) == (0.0, 1.0)
     for row, values in PUBLISHED.items():
         np.testing.assert_allclose(data.X_train[row] * LARGEST, values, rtol=1e-12)
-    assert len(data.features) == len(FEATURES) == 13
+    assert len(data.features) == len(ADULT_FEATURES) == 13
 
 
 def lines(name: str, line: str = LINE) -> bytes:
-    return "\n".join([line] * ROWS[name]).encode()
+    return "\n".join([line] * ADULT_ROWS[name]).encode()
 
 
 def test_blanks_comments_and_full_stops() -> None:
     content = b"|1x3 Cross validator\n" + lines("adult.test", LINE + ".") + b"\n\n"
-    rows = parse(content, "adult.test")
-    assert len(rows) == ROWS["adult.test"]
+    rows = parse_adult(content, "adult.test")
+    assert len(rows) == ADULT_ROWS["adult.test"]
     assert rows[0][:2] == ["25", "Private"]
     assert rows[0][-1] == "<=50K"
 
@@ -65,15 +71,15 @@ def test_blanks_comments_and_full_stops() -> None:
 )
 def test_damaged_rows(content: bytes, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
-        parse(content, "adult.test")
+        parse_adult(content, "adult.test")
 
 
 def test_other_data_is_not_taken_for_adult() -> None:
     row = LINE.split(", ")
     with pytest.raises(InvalidParameter, match=r"41292 complete rows.*got 3"):
-        code([row] * 3)
+        code_adult([row] * 3)
     with pytest.raises(InvalidParameter, match="cannot be read"):
-        code([["young", *row[1:]]] * 41_292)
+        code_adult([["young", *row[1:]]] * 41_292)
 
 
 def test_missing_and_changed_files(tmp_path: Path) -> None:

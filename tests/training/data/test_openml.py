@@ -15,10 +15,16 @@ pytest.importorskip("sklearn")
 import sklearn.datasets
 
 from mustdp import InvalidParameter
-from mustdp.training.data import adult, mnist, named
-from mustdp.training.data.adult import load_adult
-from mustdp.training.data.mnist import load_mnist, write_idx
-from mustdp.training.data.named import cached_folder
+from mustdp.training.data import (
+    ADULT_FIELDS,
+    MNIST_FILES,
+    cached_folder,
+    load_adult,
+    load_data,
+    load_mnist,
+    parse_adult,
+    write_idx,
+)
 from tests.training.data.places import SHARED, needs_adult
 
 ASKED: dict[str, Any] = {"as_frame": False, "parser": "liac-arff"}
@@ -34,14 +40,14 @@ def small_mnist(monkeypatch: pytest.MonkeyPatch) -> Any:
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (10, 784)).astype(np.uint8)
     labels = np.arange(10, dtype=np.uint8)
-    monkeypatch.setattr("mustdp.training.data.named._TRAINING", 7)
+    monkeypatch.setattr("mustdp.training.data._MNIST_TRAINING", 7)
     for part, rows in (("train", slice(7)), ("t10k", slice(7, 10))):
         for kind, array in (
             ("images-idx3", images[rows].reshape(-1, 28, 28)),
             ("labels-idx1", labels[rows]),
         ):
             digest = hashlib.sha256(write_idx(array)).hexdigest()
-            monkeypatch.setitem(mnist.SHA256, f"{part}-{kind}-ubyte", digest)
+            monkeypatch.setitem(MNIST_FILES, f"{part}-{kind}-ubyte", digest)
 
     def fetch(name: str, *, version: int, **given: Any) -> Any:
         assert (name, version, given) == ("mnist_784", 1, ASKED)
@@ -77,9 +83,9 @@ def adult_bunch(order: tuple[str, str] = ("adult.test", "adult.data")) -> Any:
     """What OpenML gives: category numbers, missing values as NaN, the test file first."""
     rows = []
     for name in order:
-        rows += adult.parse((SHARED / "adult" / name).read_bytes(), name)
+        rows += parse_adult((SHARED / "adult" / name).read_bytes(), name)
     columns, categories = [], {}
-    for place, field in enumerate(adult.FIELDS[:-1]):
+    for place, field in enumerate(ADULT_FIELDS[:-1]):
         values = [row[place] for row in rows]
         if all(value.isdigit() for value in values):
             columns.append([float(value) for value in values])
@@ -90,7 +96,7 @@ def adult_bunch(order: tuple[str, str] = ("adult.test", "adult.data")) -> Any:
     return SimpleNamespace(
         data=np.array(columns).T,
         target=np.array([row[-1] for row in rows], dtype=object),
-        feature_names=list(adult.FIELDS[:-1]),
+        feature_names=list(ADULT_FIELDS[:-1]),
         categories=categories,
     )
 
@@ -120,5 +126,5 @@ def test_without_a_network_the_folder_is_asked_for(
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", no_network)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
     with pytest.raises(InvalidParameter, match=r"data must be the folder.*network is unreachable"):
-        named.load_data(name)
+        load_data(name)
     assert not (tmp_path / "mustdp").exists()

@@ -31,7 +31,7 @@ from mustdp.accounting.epochs.tables import OneSide, OutcomePair, outcome_pair
 from mustdp.accounting.epochs.terms import Term
 from mustdp.accounting.pld.readoff import first_below
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 
 #: Where the Gaussian bound is below the first nothing better is looked for. Where the profile is

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from mustdp.accounting.pld.discretise import Profile
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 
 #: p = e^-h for these h.

@@ -41,8 +41,7 @@ from mustdp.accounting.pld.readoff import first_below
 from mustdp.accounting.subsampling.one_step import GroupProfile
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.contract import Proof, has_proof
-from mustdp.mechanisms.laws import GaussianNoise, Noise, dual
-from mustdp.mechanisms.mechanism import AdditiveNoise
+from mustdp.mechanisms.mechanism import AdditiveNoise, GaussianNoise, Noise, dual
 from mustdp.mechanisms.relation import Relation, moves
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 
 # Random allocation: one term of the likelihood ratio of an epoch.

@@ -43,7 +43,7 @@ from mustdp.accounting.subsampling.stages import StagedProfiles, staged_inside
 from mustdp.errors import Contradiction, InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof
-from mustdp.mechanisms.laws import Noise
+from mustdp.mechanisms.mechanism import Noise
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law

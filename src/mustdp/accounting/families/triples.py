@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from mustdp.accounting.subsampling.stages import certificate
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.contract import GroupProfiles, Proof
-from mustdp.mechanisms.laws import GaussianNoise, Noise, mills_ratio
+from mustdp.mechanisms.mechanism import GaussianNoise, Noise, mills_ratio
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import increasing_root

@@ -15,7 +15,7 @@ import numpy as np
 from mustdp.errors import NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.contract import DiscreteOutcomes
-from mustdp.mechanisms.laws import Noise
+from mustdp.mechanisms.mechanism import Noise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import lower_hull

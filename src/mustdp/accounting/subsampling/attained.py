@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.mechanisms.laws import Noise
+from mustdp.mechanisms.mechanism import Noise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.convex import increasing_root
 from mustdp.sampling.law import MultiplicityLaw

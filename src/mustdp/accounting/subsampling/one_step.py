@@ -32,7 +32,7 @@ from mustdp.accounting.subsampling.stages import (
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism
-from mustdp.mechanisms.laws import Noise
+from mustdp.mechanisms.mechanism import Noise
 from mustdp.mechanisms.relation import Relation, moves, resolve_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.contract import GroupProfiles, Steering, TabulatedProfiles
-from mustdp.mechanisms.laws import dual
+from mustdp.mechanisms.mechanism import dual
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import WorkEstimate, check_cost
 from mustdp.numerics.convex import TangentTable, chord, increasing_root, two_sided

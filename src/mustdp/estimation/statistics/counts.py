@@ -13,15 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import (
-    Interval,
-    Spread,
-    Support,
-    fieller_interval,
-    released_spread,
-    t_interval,
-    wilson_interval,
-)
 from mustdp.estimation.queries import (
     LEAST_SHARE,
     Averaged,
@@ -33,6 +24,15 @@ from mustdp.estimation.queries import (
     present,
     radius_of_squares,
     squared_sums,
+)
+from mustdp.estimation.result import (
+    Interval,
+    Spread,
+    Support,
+    fieller_interval,
+    released_spread,
+    t_interval,
+    wilson_interval,
 )
 from mustdp.estimation.schema import Column, PublicSchema, Shape, SubsetSchema
 from mustdp.estimation.statistics.moments import Amount, AverageQuery

@@ -43,7 +43,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import (
+from mustdp.estimation.queries import BoundedSum, NoisySums
+from mustdp.estimation.result import (
     CLEARLY,
     UNCLEAR,
     Interval,
@@ -53,7 +54,6 @@ from mustdp.estimation.intervals import (
     t_interval,
     vacuous_interval,
 )
-from mustdp.estimation.queries import BoundedSum, NoisySums
 from mustdp.estimation.schema import PublicSchema, Range
 from mustdp.estimation.statistics.quantiles import (
     NeedsQuantiles,

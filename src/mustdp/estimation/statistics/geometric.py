@@ -26,7 +26,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import Interval, Spread, Support
 from mustdp.estimation.queries import (
     Averaged,
     BoundedSum,
@@ -37,6 +36,7 @@ from mustdp.estimation.queries import (
     Query,
     QueryBlock,
 )
+from mustdp.estimation.result import Interval, Spread, Support
 from mustdp.estimation.schema import PublicSchema, Range, Shape, SubsetSchema
 from mustdp.estimation.statistics.moments import Mean
 from mustdp.estimation.statistics.statistic import (

@@ -28,7 +28,7 @@ of the quadratic part, 2 tr((A^-1 V)^2), which is all that is left where R^2 = 0
 
 *F test* that all coefficients but the intercept are 0: Wald's, over the number of coefficients,
 with the covariance of sampling and noise together. Sampling variances are made positive in the
-directions in which the noise hides them, as those of single estimates are (``intervals.py``).
+directions in which the noise hides them, as those of single estimates are (``result.py``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ from scipy.linalg import solve_triangular
 from scipy.special import fdtrc, stdtr
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import (
+from mustdp.estimation.queries import BoundedSum, NoiseCovariance, NoisySums, Piece, present
+from mustdp.estimation.result import (
     CLEARLY,
     UNBOUNDED,
     UNCLEAR,
@@ -60,7 +61,6 @@ from mustdp.estimation.intervals import (
     t_interval,
     vacuous_interval,
 )
-from mustdp.estimation.queries import BoundedSum, NoiseCovariance, NoisySums, Piece, present
 from mustdp.estimation.schema import PublicSchema, Range
 from mustdp.estimation.statistics.moments import LEAST_EIGENVALUE, SINGULAR
 from mustdp.estimation.statistics.statistic import (

@@ -37,7 +37,8 @@ from scipy.linalg import solve_triangular
 from scipy.special import expit, logit, stdtr
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import (
+from mustdp.estimation.queries import NoiseCovariance, NoisySums, Piece
+from mustdp.estimation.result import (
     UNBOUNDED,
     Interval,
     Test,
@@ -45,7 +46,6 @@ from mustdp.estimation.intervals import (
     t_interval,
     vacuous_interval,
 )
-from mustdp.estimation.queries import NoiseCovariance, NoisySums, Piece
 from mustdp.estimation.schema import PublicSchema
 from mustdp.estimation.statistics.linear_model import (
     DesignMatrix,

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import CLEARLY, FEW, Interval, vacuous_interval
+from mustdp.estimation.result import CLEARLY, FEW, Interval, vacuous_interval
 from mustdp.estimation.schema import PublicSchema
 from mustdp.estimation.statistics.counts import (
     CELLS,

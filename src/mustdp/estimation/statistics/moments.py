@@ -22,23 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import (
-    CLEARLY,
-    RARE,
-    UNBOUNDED,
-    UNCLEAR,
-    Interval,
-    Spread,
-    Support,
-    fieller_interval,
-    fisher_interval,
-    rare_error,
-    released_spread,
-    root_interval,
-    spread_of_bounded,
-    t_interval,
-    vacuous_interval,
-)
 from mustdp.estimation.queries import (
     LEAST_SHARE,
     Averaged,
@@ -55,6 +38,23 @@ from mustdp.estimation.queries import (
     enlarged,
     radius_of_squares,
     squared_sums,
+)
+from mustdp.estimation.result import (
+    CLEARLY,
+    RARE,
+    UNBOUNDED,
+    UNCLEAR,
+    Interval,
+    Spread,
+    Support,
+    fieller_interval,
+    fisher_interval,
+    rare_error,
+    released_spread,
+    root_interval,
+    spread_of_bounded,
+    t_interval,
+    vacuous_interval,
 )
 from mustdp.estimation.schema import PublicSchema, Range, Shape, SubsetSchema
 from mustdp.estimation.statistics.statistic import (
@@ -1489,7 +1489,7 @@ class AverageQuery(LinearQuery):
 #     S^2 = (average of u^2) - (average of u)^2 + N_1,    error^2 = N_2 + 4 (average of u)^2 N_1,
 #
 # which is far more precise than the spread of noisy replicates. Rare values have an error of their
-# own (``intervals.py``): an influence is at most 1 + |average of u|.
+# own (``result.py``): an influence is at most 1 + |average of u|.
 
 
 @dataclass(frozen=True)

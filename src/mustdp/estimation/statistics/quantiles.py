@@ -25,17 +25,6 @@ from scipy.linalg import toeplitz
 from scipy.special import ndtri
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import (
-    ANYWHERE,
-    CLEARLY,
-    FEW,
-    MOST_UNKNOWN,
-    Interval,
-    Spread,
-    Support,
-    into,
-    vacuous_interval,
-)
 from mustdp.estimation.queries import (
     LEAST_SHARE,
     Averaged,
@@ -50,6 +39,17 @@ from mustdp.estimation.queries import (
     block,
     enlarged,
     present,
+)
+from mustdp.estimation.result import (
+    ANYWHERE,
+    CLEARLY,
+    FEW,
+    MOST_UNKNOWN,
+    Interval,
+    Spread,
+    Support,
+    into,
+    vacuous_interval,
 )
 from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
 from mustdp.estimation.statistics.statistic import (

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import Support
 from mustdp.estimation.queries import Query
+from mustdp.estimation.result import Support
 from mustdp.estimation.schema import PublicSchema, Range, SubsetSchema
 from mustdp.estimation.statistics.moments import AveragedMoments, MomentStatistic
 from mustdp.estimation.statistics.statistic import StatisticRequest, register

@@ -22,18 +22,19 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.intervals import (
+from mustdp.estimation.queries import BoundedSum, NoiseCovariance, NoisySums, Query
+from mustdp.estimation.result import (
     CLEARLY,
     UNBOUNDED,
     Interval,
+    ReleasedEstimate,
     Support,
     over_strata,
+    released_estimate,
     released_spread,
     t_interval,
     vacuous_interval,
 )
-from mustdp.estimation.queries import BoundedSum, NoiseCovariance, NoisySums, Query
-from mustdp.estimation.result import ReleasedEstimate, released_estimate
 from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
 from mustdp.estimation.tables import OTHER, TOTAL
 from mustdp.numerics import checks

@@ -20,11 +20,9 @@ from torch import nn
 from mustdp.accounting.plan import describe
 from mustdp.calibration.budget import Budget
 from mustdp.errors import InvalidParameter
-from mustdp.files.envelope import Envelope
-from mustdp.files.lock import Lock
-from mustdp.files.lock import held as lock_held
-from mustdp.files.reading import read_end, read_file
-from mustdp.files.replacing import replace_file
+from mustdp.files.reading import Envelope, read_end, read_file
+from mustdp.files.replacing import Lock, replace_file
+from mustdp.files.replacing import held as lock_held
 from mustdp.ledger.file import LedgerFile, gone_back
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath, check_chargeable, find_ledger

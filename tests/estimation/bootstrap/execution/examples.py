@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mustdp.data.frames import Source
+from mustdp.data.columns import Source
 from mustdp.estimation.queries import Halves, Query, QueryBlock
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.types import Design

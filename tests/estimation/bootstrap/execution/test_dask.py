@@ -17,7 +17,7 @@ import pytest
 
 import mustdp as md
 from mustdp.data import open_partitioned
-from mustdp.data.frames import Source
+from mustdp.data.columns import Source
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
 from mustdp.estimation import bag_of_little_bootstraps
