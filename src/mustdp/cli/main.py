@@ -41,7 +41,7 @@ from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import paragraphs
 from mustdp.cli.output import Answer, show
-from mustdp.cli.parameters import JsonOption, Refused, complete_help
+from mustdp.cli.parameters import JsonOption, RefusedOption, complete_help
 from mustdp.cli.release import plan, release
 from mustdp.cli.reproduce import reproduce
 from mustdp.cli.risk import risk
@@ -226,7 +226,7 @@ def failure(problem: BaseException, names: Mapping[str, str]) -> tuple[int, str]
 
     ``names`` are those of the command line for arguments and relations of the package.
     """
-    if isinstance(problem, Refused):
+    if isinstance(problem, RefusedOption):
         problem = problem.problem
     if isinstance(problem, InvalidParameter):
         return BAD_INPUT, one_line(problem.called(names))

@@ -109,7 +109,7 @@ def clipped(text: str) -> str:
 Reader = Callable[[str, str], Any]
 
 
-class Refused(Exception):
+class RefusedOption(Exception):
     """Takes a refusal past typer, which puts words of its own in place of a ValueError."""
 
     def __init__(self, problem: InvalidParameter) -> None:
@@ -206,7 +206,7 @@ def parser(name: str, read: Reader) -> Callable[[Any], Any]:
         try:
             return read(name, given)
         except InvalidParameter as problem:
-            raise Refused(problem) from None
+            raise RefusedOption(problem) from None
 
     return parse
 

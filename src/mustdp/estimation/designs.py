@@ -36,6 +36,7 @@ from mustdp.randomness.keys import NESTED, BatchKey, Substreams, batch_key
 from mustdp.sampling.catalogue import KINDS, Kind
 from mustdp.sampling.draws import (
     Batch,
+    allocate,
     check_held,
     choose,
     draw_stages,
@@ -43,7 +44,6 @@ from mustdp.sampling.draws import (
     occupied,
     prefers_splitting,
     split,
-    throw,
 )
 from mustdp.sampling.law import Stage, check_stages
 from mustdp.sampling.schemes import Multistage, Poisson, Scheme, must_ow, must_ww
@@ -277,7 +277,7 @@ def _draw_from(parent: Batch, stage: Stage, rng: np.random.Generator) -> Batch:
     entries, slots = parent.size, parent.distinct
     check_held(stage.size, entries if stage.kind == "wor" else slots)
     if stage.kind == "wr" and entries == slots:
-        hit, counts = throw(stage.size, slots, rng)
+        hit, counts = allocate(stage.size, slots, rng)
     elif stage.kind == "wr" and prefers_splitting(stage.size, slots):
         hit, counts = occupied(split(stage.size, parent.counts, rng))
     else:

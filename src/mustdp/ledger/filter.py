@@ -246,8 +246,8 @@ class Filter:
 
     def _budgets(self) -> tuple[int, ...]:
         """The largest sum of divergences, order by order, the last at infinity."""
-        rooms = [self.epsilon - conversion for conversion in self._conversions()]
-        return tuple(math.floor(math.ldexp(room, _BITS)) for room in (*rooms, self.epsilon))
+        limits = [self.epsilon - conversion for conversion in self._conversions()]
+        return tuple(math.floor(math.ldexp(limit, _BITS)) for limit in (*limits, self.epsilon))
 
     @property
     def _rare(self) -> int:

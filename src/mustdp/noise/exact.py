@@ -266,7 +266,7 @@ def exact_noise(law: Law, ratio: float, count: int, source: NoiseSource) -> IntA
     ratio = check_ratio(ratio)
     count = checks.integer("count", count, 0)
     found = np.empty(count, dtype=np.int64)
-    rounding = _Rounding(law, ratio, min(count, CHUNK))
+    rounding = _QuantileRounding(law, ratio, min(count, CHUNK))
     places, doubtful = [], []
     for start in range(0, count, CHUNK):
         part = found[start : start + CHUNK]
@@ -290,7 +290,7 @@ def rounded(law: Law, words: WordArray, ratio: float) -> tuple[IntArray, IntArra
     ratio = check_ratio(ratio)
     words = np.ascontiguousarray(words, dtype=np.uint64)
     found = np.empty(words.size, dtype=np.int64)
-    places = _Rounding(law, ratio, words.size)(words, found)
+    places = _QuantileRounding(law, ratio, words.size)(words, found)
     found[places], decided = _one_by_one(law, words[places], ratio)
     return found, places[~decided]
 
@@ -314,7 +314,7 @@ def check_ratio(ratio: float) -> float:
     return checks.real("scale / step", ratio, at_least=SMALLEST_RATIO, at_most=LARGEST_RATIO)
 
 
-class _Rounding:
+class _QuantileRounding:
     """Rounds chunks of words with one margin for all; its arrays are used again and again."""
 
     def __init__(self, law: Law, ratio: float, most: int) -> None:

@@ -138,7 +138,7 @@ _POINTS = 60
 
 
 @dataclass(frozen=True)
-class Bands:
+class ComparisonBands:
     """delta against epsilon, and epsilon by number of steps."""
 
     profile: Curve
@@ -150,14 +150,16 @@ def risk_of(row: EpochRow, question: ReportQuestion) -> Risk:
     return _kept_account(question, row).risk()
 
 
-def bands_of(row: EpochRow, question: ReportQuestion, largest: float | None = None) -> Bands:
+def bands_of(
+    row: EpochRow, question: ReportQuestion, largest: float | None = None
+) -> ComparisonBands:
     """The bands of one scheme, the profile for epsilons up to ``largest``."""
     own = _kept_account(question, row)
     end = 2.0 * row.epsilon.upper if largest is None else largest
     points = np.linspace(0.01, 1.0, _POINTS) * min(max(end, 1e-3), LARGEST_EPSILON)
     counts = _counts(question, row.scheme)
     family = own.along(question.delta, counts, points)
-    return Bands(_profile(own, points, family), _by_steps(row, question, counts, family))
+    return ComparisonBands(_profile(own, points, family), _by_steps(row, question, counts, family))
 
 
 def _counts(question: ReportQuestion, scheme: Sampling) -> set[int]:
@@ -477,7 +479,9 @@ def _run(job: _Job) -> Any:
     return job.function(*job.arguments)
 
 
-def _risk_and_bands(row: EpochRow, question: ReportQuestion, largest: float) -> tuple[Risk, Bands]:
+def _risk_and_bands(
+    row: EpochRow, question: ReportQuestion, largest: float
+) -> tuple[Risk, ComparisonBands]:
     """Both from one account."""
     bands = bands_of(row, question, largest)
     return risk_of(row, question), bands

@@ -139,7 +139,7 @@ _PORTION = 1 << 20
 LARGEST_TRIALS = 1 << 32
 
 
-def throw(hits: int, slots: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+def allocate(hits: int, slots: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     """Throw ``hits`` uniformly on ``slots``; return the slots that were hit and how often each."""
     if prefers_splitting(hits, slots):
         return occupied(split(hits, np.ones(slots, dtype=np.int64), rng))
@@ -154,7 +154,7 @@ def gather(counts: IntArray, slots: int, rng: np.random.Generator) -> tuple[IntA
 
     ``counts`` must be exchangeable, that is in an order that carries no information: then it does
     not matter which of the sorted places is given to which group, and no group has to be followed.
-    Counts that come from :func:`throw` or from here are exchangeable, because the slots are.
+    Counts that come from :func:`allocate` or from here are exchangeable, because the slots are.
     """
     places = rng.integers(slots, size=counts.size)
     if slots <= counts.size + _SPARE_SLOTS:
@@ -248,7 +248,7 @@ def draw_poisson(n: int, rate: float, rng: np.random.Generator) -> Batch:
     if n <= LARGEST_TRIALS:
         indices = choose(n, int(rng.binomial(n, rate)), rng)
     else:
-        indices, _ = throw(int(rng.poisson(-n * math.log1p(-rate))), n, rng)
+        indices, _ = allocate(int(rng.poisson(-n * math.log1p(-rate))), n, rng)
     return drawn(indices, np.ones(indices.size, dtype=np.int64))
 
 
@@ -260,7 +260,7 @@ def draw_stages(n: int, stages: Sequence[Stage], rng: np.random.Generator) -> Ba
     if stages[last].kind == "wor":
         indices = choose(n, stages[last].size, rng)
         return drawn(indices, np.ones(indices.size, dtype=np.int64))
-    indices, counts = throw(stages[last].size, slots, rng)
+    indices, counts = allocate(stages[last].size, slots, rng)
     for place in range(last - 1, -1, -1):
         if stages[place].kind == "wor":
             # The counts are exchangeable over the slots, so any order of the records will do.

@@ -118,10 +118,10 @@ class Formula:
         >>> found.terms, found.intercept, found.factors
         ((('x',), ('g',), ('x', 'g')), False, ('g',))
         """
-        return _Parser(text).formula()
+        return _FormulaParser(text).formula()
 
 
-class _Parser:
+class _FormulaParser:
     """Recursive descent: sums of products of interactions of names."""
 
     def __init__(self, text: str) -> None:
@@ -424,7 +424,7 @@ _ROWS = 2**13
 _R2_WEIGHT = 0.5
 
 
-class Products:
+class DesignProducts:
     """The different products of two of some features, and where they stand in the matrix."""
 
     def __init__(self, design: DesignMatrix, *, response: bool) -> None:
@@ -530,9 +530,9 @@ class DesignMoments(OfDesign):
         return DesignMatrix.of(Formula.read(self.formula), self.schema, self.columns)
 
     @cached_property
-    def products(self) -> Products:
+    def products(self) -> DesignProducts:
         """Those of z z'."""
-        return Products(self.design, response=True)
+        return DesignProducts(self.design, response=True)
 
     @property
     def _counted(self) -> bool:
@@ -625,9 +625,9 @@ class Sandwich(OfDesign):
         return self.moments.design
 
     @cached_property
-    def products(self) -> Products:
+    def products(self) -> DesignProducts:
         """Those of b b'."""
-        return Products(self.design, response=False)
+        return DesignProducts(self.design, response=False)
 
     @property
     def width(self) -> int:
@@ -878,13 +878,13 @@ class LinearModelRequest(StatisticRequest):
         rest = float(raw @ matrix @ raw) + float(np.trace(inverse @ score))
         of_rest = products.along(residual[:, None], residual[:, None])[0, 0]
         of_total = products.along(centred[:, None], centred[:, None])[0, 0]
-        drowned = not total > CLEARLY * math.sqrt(float(of_total**2 @ variances))
+        noise_dominated = not total > CLEARLY * math.sqrt(float(of_total**2 @ variances))
         total = max(total, 1e-12)
         kept = rest / total
         noise = float((of_rest - kept * of_total) ** 2 @ variances) / total**2
         return Fit(
             n, hidden, inverse, theta, residual, centred, score, rest, total, 1.0 - kept, noise,
-            drowned,
+            noise_dominated,
         )  # fmt: skip
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:

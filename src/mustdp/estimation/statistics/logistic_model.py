@@ -49,10 +49,10 @@ from mustdp.estimation.result import (
 from mustdp.estimation.schema import PublicSchema
 from mustdp.estimation.statistics.linear_model import (
     DesignMatrix,
+    DesignProducts,
     Formula,
     LinearModel,
     OfDesign,
-    Products,
     sums_in_pieces,
 )
 from mustdp.estimation.statistics.moments import SINGULAR
@@ -81,9 +81,9 @@ class Scores(OfDesign):
     errors: ClassVar[bool] = False
 
     @cached_property
-    def products(self) -> Products:
+    def products(self) -> DesignProducts:
         """Those of b b'."""
-        return Products(self.design, response=False)
+        return DesignProducts(self.design, response=False)
 
     @property
     def slopes(self) -> FloatArray:
