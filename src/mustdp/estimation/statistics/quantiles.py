@@ -761,7 +761,8 @@ class Quantile(Statistic):
         The number K of evenly spaced points inside the range, at most 1024, or the points
         themselves, of which the first may be ``lower``. Public: the data must not choose it. None
         means the whole numbers of a range between two of them up to 128 apart, with even parts
-        between them where it is short, and 64 even steps otherwise.
+        between them where it is short, and 64 even steps otherwise; in one release a finer grid.
+        Few points near where the quantile is carry less noise, which small groups need.
     columns : str, int or sequence, default=None
         The columns it reads, by name or position; None means all that are given.
 
@@ -775,29 +776,22 @@ class Quantile(Statistic):
     grid: int | tuple[float, ...] | None = None
     columns: tuple[str | int, ...] | None = None
     name = "quantile"
-    usage = "quantile:P"
+    usage = "quantile:P[:GRID]"
     example = "quantile:0.7"
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:
-        """The share behind the colon."""
+        """The share behind the colon, and the grid behind another."""
         if argument is None:
             raise unknown_statistic(text)
-        return cls(checks.real("statistic", read_number(text, argument), above=0, below=1))
+        share, colon, grid = argument.partition(":")
+        p = checks.real("statistic", read_number(text, share), above=0, below=1)
+        return cls(p, _read_grid(grid, text) if colon else None)
 
     @property
     def argument(self) -> str | None:
-        """The share."""
-        return repr(self.p)
-
-    def check_release(self) -> None:
-        """The grid of a release is its own."""
-        if self.grid is not None:
-            raise InvalidParameter(
-                "statistics must be such that a formula for their errors is known here, got "
-                f"{type(self).__name__} with a grid: private_bootstrap takes it, or a quantile "
-                "without a grid"
-            )
+        """The share, and the grid where there is one."""
+        return repr(self.p) if self.grid is None else f"{self.p!r}:{_written_grid(self.grid)}"
 
     def check_survey(self, schema: PublicSchema) -> None:
         """Clusters have no proven errors here."""
@@ -809,9 +803,10 @@ class Quantile(Statistic):
             )
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
-        """On a grid that fits the range."""
+        """On its own grid, or on one that fits the range."""
         column = schema.columns[columns[0]]
-        grid = grid_for(column.numeric, column.whole)
+        own = self.grid is not None
+        grid = self._points(column.numeric) if own else grid_for(column.numeric, column.whole)
         return ReleasedQuantile(schema, columns, self.p, grid, self._called())
 
     def _called(self) -> str:
@@ -861,6 +856,17 @@ class Quantile(Statistic):
         return f"quantile {self.p:g}"
 
 
+def _read_grid(text: str, whole: str) -> int | tuple[float, ...]:
+    """A number of points, or the points, in the argument of a statistic written as ``whole``."""
+    found = tuple(read_number(whole, one) for one in text.split(","))
+    return int(found[0]) if len(found) == 1 and found[0].is_integer() else found
+
+
+def _written_grid(grid: int | tuple[float, ...]) -> str:
+    """As :func:`_read_grid` reads it."""
+    return ",".join(map(repr, grid)) if isinstance(grid, tuple) else repr(grid)
+
+
 def _fitting(column: Range) -> tuple[tuple[float, ...], bool]:
     """The grid if nothing is said, from the lower end on, and whether it is one of whole numbers.
 
@@ -892,20 +898,18 @@ class Median(Quantile):
 
     p: float = field(default=0.5, init=False)
     name = "median"
-    usage = ""
+    usage = "median[:GRID]"
     example = ""
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:
-        """Nothing may be behind a colon."""
-        if argument is not None:
-            raise unknown_statistic(text)
-        return cls()
+        """The grid behind a colon."""
+        return cls() if argument is None else cls(_read_grid(argument, text))
 
     @property
     def argument(self) -> str | None:
-        """None."""
-        return None
+        """The grid, where there is one."""
+        return None if self.grid is None else _written_grid(self.grid)
 
     def _called(self) -> str:
         return "median"
