@@ -197,7 +197,7 @@ def test_shares_that_add_up_to_more_than_the_budget_are_refused(
     """The last look before the second round, should the shares ever be wrong."""
     monkeypatch.setattr(release, "_shares", lambda parts, clipping: [1.1 / len(parts)] * len(parts))
     monkeypatch.setattr(release, "SECOND_SHARE", 0.1)
-    with pytest.raises(md.NumericalFailure, match="two rounds must cost no more than one"):
+    with pytest.raises(md.NumericalFailure, match="all rounds must cost no more than one"):
         md.private_release(
             np.linspace(0, 1, 50), ["mean", "sd"], lower=0, upper=1, noise_multiplier=9.0,
             delta=1e-6,

@@ -327,8 +327,9 @@ class ReleasedQuantile(NeedsQuantiles):
 
     @property
     def two_rounds(self) -> bool:
-        """Wherever the records can be read twice; strata have their points in common."""
-        return not self.schema.once and not self.schema.shares
+        """Where the records can be read twice and a second round can leave points out; strata have
+        their points in common."""
+        return not self.schema.once and not self.schema.shares and len(self.grid) > NEAR
 
     @property
     def second_request(self) -> StatisticRequest:
