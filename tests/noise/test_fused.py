@@ -41,6 +41,17 @@ def test_the_same_integers_from_the_same_words(ratio: float) -> None:
     assert np.array_equal(np.concatenate(found), expected)
 
 
+def test_sums_in_single_precision_are_released_in_their_own_place() -> None:
+    """Values that the table leaves in doubt are still there when they are decided."""
+    step, rng = 2.0**-20, np.random.default_rng(3)
+    sums = (rng.normal(size=COUNT) * 100.0).astype(np.float32)
+    noise = exact_noise(GAUSSIAN, 2.0**31, COUNT, NoiseSource(6))
+    whole = np.rint(sums.astype(np.float64) / step).astype(np.int64) + noise
+    expected = (whole * step / 7.0).astype(np.float32)
+    fused.release([sums], step, 2.0**31, NoiseSource(6), [sums], 7.0)
+    assert np.array_equal(sums, expected)
+
+
 def test_the_table_against_enclosures() -> None:
     """At random points of random cells, a size is within an eighth of the margin."""
     rng, table = np.random.default_rng(1), fused._table()

@@ -53,7 +53,7 @@ def is_available() -> bool:
 
 
 def release(
-    sums: Sequence[FloatArray],
+    sums: Sequence[FloatArray | NDArray[np.float32]],
     step: float,
     ratio: float,
     source: NoiseSource,
@@ -64,7 +64,7 @@ def release(
     """Round sums to multiples of ``step``, add the noise of ``exact_noise``, and write them out.
 
     ``ratio`` is the deviation of the noise over the step, a power of two. What is written is the
-    noisy sum over the divisor, times the scale, as float32.
+    noisy sum over the divisor, times the scale, as float32. ``out`` may be the sums themselves.
     """
     table, kernel = _table(), _kernel()
     doubtful = np.empty(CHUNK, dtype=np.int64)
@@ -87,7 +87,7 @@ def release(
     for number, places, leading in handed:
         own = noise[begin : begin + len(leading)]
         begin += len(leading)
-        whole = np.rint(sums[number][places] / step).astype(np.int64) + own
+        whole = np.rint(sums[number][places].astype(np.float64) / step).astype(np.int64) + own
         out[number][places] = whole.astype(np.float64) * step / divisor * scale
 
 
@@ -140,7 +140,7 @@ _MANTISSA_BITS = 52 - _CELL_BITS
 def _kernel() -> Any:
     """Compiled once, and kept where numba keeps what it has compiled."""
     numba: Any = import_module("numba")
-    return numba.njit(_release, cache=True, nogil=True)
+    return numba.njit(_release, cache=True, nogil=True, fastmath={"contract"})
 
 
 def _release(

@@ -132,12 +132,18 @@ class Contributions:
         values = [x for part in self.parts for x in part.share.by_record()]
         return [self.losses, sizes.squares, sizes.absolute, *values, *self._in_full]
 
-    def add_weighted(self, weights: Sequence[Tensor], sums: dict[int, Tensor]) -> None:
-        """Add the sum, weighted part by part, to ``sums``, keyed by the parameters' identity."""
+    def add_weighted(
+        self, weights: Sequence[Tensor], sums: dict[int, Tensor], block: int = 0
+    ) -> None:
+        """Add the sum, weighted part by part, to ``sums``, keyed by the parameters' identity.
+
+        ``block`` rows may be added up in float32, 0 for none; a sum of one block is float32.
+        """
         for part, own in zip(self.parts, weights, strict=True):
+            part.share.block = block
             for name, value in part.share.weighted(own).items():
                 key, found = id(part.parameters[name]), value.view_as(part.parameters[name])
-                sums[key] = sums[key].add_(found) if key in sums else found
+                sums[key] = sums[key].double().add_(found) if key in sums else found
 
 
 def _joined(calls: list[LayerShare]) -> list[LayerShare]:

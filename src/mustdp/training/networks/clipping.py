@@ -33,6 +33,12 @@ from mustdp.training.networks.layers import gamma
 from mustdp.training.networks.loaders import Rows, TrainingRecords
 from mustdp.training.networks.rules import ClippingRule
 from mustdp.training.networks.separation import Loss, Unsuitable, Watch
+from mustdp.training.networks.single_precision import (
+    FEWEST_WEIGHTS,
+    relative_error,
+    rows_of_blocks,
+    underflow,
+)
 from mustdp.training.networks.units import Slots, UnitRecords, Views
 
 # The clipping bound: how much shorter than C a record is clipped, so that rounding cannot carry it
@@ -70,6 +76,8 @@ class Workload:
 
     ``copies`` are records with their counts, over all processes; ``terms`` products are added up
     in one entry of the sum over a piece of the batch; ``pieces`` are added up by one process.
+    Batches of at most ``in_blocks`` copies may be added up in blocks of single precision, 0 for
+    none.
     """
 
     copies: int
@@ -77,6 +85,7 @@ class Workload:
     pieces: int
     parameters: int
     processes: int = 1
+    in_blocks: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,8 @@ class Bound:
     """What a contribution is scaled down to, and the lattice its sum is rounded to.
 
     ``inner`` is C', ``cancellation`` the largest ratio of absolute size to C', ``step`` a power of
-    two and ``error`` the E that all of it was derived from.
+    two and ``error`` the E that all of it was derived from. Of batches that are not too large,
+    ``block`` rows are added up in single precision, 0 for none.
     """
 
     max_grad_norm: float
@@ -93,6 +103,11 @@ class Bound:
     step: float
     error: float
     workload: Workload
+    block: int = 0
+
+    def block_for(self, copies: int) -> int:
+        """Rows of a block for a batch of so many records, over all processes."""
+        return self.block if copies <= self.workload.in_blocks else 0
 
     def check(self, terms: int, pieces: int) -> None:
         """Refuse a step that asks for more than the error was derived for."""
@@ -129,14 +144,25 @@ def bound_for(max_grad_norm: float, deviation: float, workload: Workload) -> Bou
     step = _step(max_grad_norm, deviation, workload)
     in_lattice = workload.processes * math.sqrt(workload.parameters) * step / 2.0
     error = (cancellation * relative * max_grad_norm + in_lattice) * (1.0 + 2.0**-40)
+    block, of_blocks = _blocks(max_grad_norm, workload)
     if not error <= _MOST_ROUNDING * max_grad_norm:
         raise InvalidParameter(
             f"rounding could move the sum by {error / max_grad_norm:.2g} times the clipping norm, "
             f"which leaves too little of it: batches of up to {workload.copies} records and "
             f"{workload.parameters} parameters are too many; smaller batches or max_rows help"
         )
+    error = (error + of_blocks) * (1.0 + 2.0**-40)
     inner = (max_grad_norm - 2.0 * error) * (1.0 - 2.0**-48)
-    return Bound(max_grad_norm, inner, cancellation, step, error, workload)
+    return Bound(max_grad_norm, inner, cancellation, step, error, workload, block)
+
+
+def _blocks(max_grad_norm: float, workload: Workload) -> tuple[int, float]:
+    """Rows of a block in single precision, and by how much their rounding can move a sum."""
+    block = rows_of_blocks(workload.in_blocks) if workload.in_blocks else 0
+    under = underflow(workload.terms, workload.pieces, workload.parameters)
+    if not block or under > 2.0**-20 * max_grad_norm:
+        return 0, 0.0
+    return block, relative_error(block) * workload.in_blocks * max_grad_norm + under
 
 
 def _step(max_grad_norm: float, deviation: float, workload: Workload) -> float:
@@ -259,6 +285,13 @@ class Clipper:
         self._watch.check(before)
         return slow, 1
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether most of the work is in products at one place, enough for single precision."""
+        dense = [m.weight.numel() for m in self._model.modules() if isinstance(m, nn.Linear)]
+        followed = isinstance(self.way, Bookkeeping) and self.places == 1
+        return followed and max(dense, default=0) >= FEWEST_WEIGHTS
+
     def try_again(self, trial: Trial, masks: MaskContext) -> None:
         """Try a few records of a batch, unless they are alone; what is found now ends the run."""
         self._watch.start()
@@ -280,10 +313,12 @@ class Clipper:
         masks: AbstractContextManager[None],
         bound: Bound,
         scales: Scales | None = None,
+        block: int = 0,
     ) -> ClippedSum:
         """Clip and add up; no piece at all is an empty batch, whose sum is zero.
 
-        With ``scales`` the records of every piece are checked for separation on the way.
+        With ``scales`` the records of every piece are checked for separation on the way. ``block``
+        is what :meth:`Bound.block_for` gives for the batch.
         """
         before = self._watch.start()
         sums: dict[int, Tensor] = {}
@@ -300,7 +335,7 @@ class Clipper:
                     sizes, counts = found.sizes(), counts.double()
                     limits = bound.inner, bound.cancellation
                     weights = self.rule.weights(found, *limits)
-                    found.add_weighted([own * counts for own in weights], sums)
+                    found.add_weighted([own * counts for own in weights], sums, block)
                     further = self.rule.numbers(sizes, counts, *limits)
                     numbers += 0.0 if further is None else further
                     loss += found.losses.double() @ counts
@@ -337,6 +372,8 @@ class Clipper:
 #: Rows of a piece come in multiples of this where there are as many: no kernel that works on
 #: several rows or numbers at once is left with a remainder.
 ROW_MULTIPLE = 32
+#: On a CPU fewer do, where the trial agrees; rows that are filled up cost as much as others.
+CPU_ROW_MULTIPLE = 8
 #: Different records that are compared at two places at least: another order of addition changes
 #: the last bits of many records, but not of all.
 _RECORDS_TURNED = 128
@@ -438,6 +475,8 @@ def _projected(outputs: Any, target: Any) -> Tensor:
 
 def smaller(rows: int) -> int:
     """The next number of rows to be tried."""
+    if rows > ROW_MULTIPLE and rows % ROW_MULTIPLE:
+        return rows // ROW_MULTIPLE * ROW_MULTIPLE
     if rows > ROW_MULTIPLE:
         return max(ROW_MULTIPLE, rows // 2 // ROW_MULTIPLE * ROW_MULTIPLE)
     return 1 << ((rows - 1).bit_length() - 1)
@@ -519,6 +558,7 @@ def rows_of_pieces(
     fit: int,
     max_rows: int | None,
     slots: int = 1,
+    multiple: int = ROW_MULTIPLE,
 ) -> int:
     """How many rows every piece has, from public sizes alone.
 
@@ -530,8 +570,8 @@ def rows_of_pieces(
     varies = 1.0 - scheme.expected_distinct / _most_distinct(scheme, relation)
     usual = max(1, math.ceil(distinct + 2.0 * math.sqrt(distinct * max(0.0, varies))))
     rows = -(-usual // -(-usual // most))
-    filled = -(-rows // ROW_MULTIPLE) * ROW_MULTIPLE
-    return filled if filled <= most else most // ROW_MULTIPLE * ROW_MULTIPLE or most
+    filled = -(-rows // multiple) * multiple
+    return filled if filled <= most else most // multiple * multiple or most
 
 
 def _most_distinct(scheme: Sampling, relation: Relation) -> int:
@@ -570,12 +610,16 @@ class Pieces:
         were tried, up to a point.
         """
         clipper = self._clipper
+        copies = most_copies(scheme, relation)
+        size = scheme.expected_size
+        usual = min(copies, math.ceil(size + 8.0 * math.sqrt(size)))
         return Workload(
-            copies=most_copies(scheme, relation),
+            copies=copies,
             terms=_MOST_TIMES_LONGER * self._clipper.places * self._rows * clipper.slots.number,
             pieces=-(-_most_distinct(scheme, relation) // self._rows),
             parameters=sum(p.numel() for p in clipper.parameters) + clipper.rule.released,
             processes=processes,
+            in_blocks=usual if clipper.is_dense and self._device.type == "cpu" else 0,
         )
 
 

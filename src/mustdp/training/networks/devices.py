@@ -121,7 +121,7 @@ class _Aligned(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
             return func(*args, **given)
         x, weight, bias = factors
         rows, columns = weight.shape
-        below, beside = -rows % 8, -columns % 8
+        below, beside = -rows % _multiple(rows), -columns % _multiple(columns)
         if not below and not beside:
             return func(*args)
         if below and bias is not None:
@@ -131,6 +131,12 @@ class _Aligned(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         return found[..., :rows].contiguous() if below else found
 
 
+def _multiple(size: int) -> int:
+    """Large matrices, which take long to fill up, were found to need multiples of four only."""
+    return 8 if size < _LARGE else 4
+
+
+_LARGE = 1024
 _MATMUL = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
 
 

@@ -18,6 +18,11 @@ from mustdp.errors import NotCovered
 from mustdp.training.networks.devices import as_convolutions
 from mustdp.training.networks.recurrent import Inner
 from mustdp.training.networks.separation import Unsuitable
+from mustdp.training.networks.single_precision import (
+    FEWEST_WEIGHTS,
+    blockwise_product,
+    fits,
+)
 
 # What rounding in double precision can do to sums and products, as numbers that bound it.
 #
@@ -169,6 +174,9 @@ class Sizes:
 class Share(ABC):
     """The contributions of the records of one piece to one call of one layer."""
 
+    #: Rows whose products may be added up in float32; 0 where all is in double precision.
+    block = 0
+
     @property
     @abstractmethod
     def terms(self) -> int:
@@ -249,6 +257,8 @@ class Products:
         self.inputs, self.errors, self.biases = inputs, errors, biases
         self.weight, self.bias = trains(layer, "weight"), trains(layer, "bias")
         self._shape = shape
+        #: With one place, the largest squared norm of what is multiplied.
+        self.largest: Tensor | None = None
 
     def sizes(self) -> Sizes:
         """Of weight and bias together."""
@@ -256,7 +266,9 @@ class Products:
         if self.inputs.shape[2] == 1:
             squares = row_squares(self.errors)
             if self.weight:
-                squares = squares * (row_squares(self.inputs) + float(self.bias))
+                of_inputs = row_squares(self.inputs)
+                self.largest = torch.stack([squares.max(), of_inputs.max()]).max()
+                squares = squares * (of_inputs + float(self.bias))
             total = squares.flatten(1).sum(1) * upward(groups + 2)
             return Sizes(total, total)
         found: list[Sizes] = []
@@ -473,6 +485,7 @@ class Dense(Share):
         self._errors = single(errors).reshape(self._rows, -1, out).contiguous()
         one = self._errors.shape[1] == 1
         self._biases = self._errors[:, 0] if one else self._errors.sum(1)
+        self._largest: Tensor | None = None
 
     @property
     def terms(self) -> int:
@@ -521,7 +534,10 @@ class Dense(Share):
 
     def sizes(self) -> Sizes:
         """From the inputs and errors alone."""
-        return self._products().sizes()
+        products = self._products()
+        found = products.sizes()
+        self._largest = products.largest
+        return found
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """One matrix product for all records and places."""
@@ -530,6 +546,12 @@ class Dense(Share):
         if trains(self._layer, "weight"):
             spread = weights if places == 1 else weights.repeat_interleave(places)
             left, right = self._errors.flatten(0, 1), self._given.flatten(0, 1)
+            if self._in_blocks(spread):
+                total = blockwise_product(spread, left, right, self.block)
+                found["weight"] = total.T if self._transposed else total
+                if bias:
+                    found["bias"] = weighted_rows(weights, self._biases)
+                return found
             # On a GPU one pass over the errors alone is faster; over places they are summed up.
             with_bias = bias and places == 1 and not left.is_cuda
             alone = weights.new_zeros(left.shape[1]) if with_bias else None
@@ -551,6 +573,14 @@ class Dense(Share):
     def by_record(self) -> list[Tensor]:
         """Inputs and errors."""
         return [self._given, self._errors, self._biases]
+
+    def _in_blocks(self, weights: Tensor) -> bool:
+        """Whether products may be added up in float32: at one place, where no terms cancel."""
+        if not self.block or self._largest is None or self._errors.is_cuda:
+            return False
+        if self._layer.weight.numel() < FEWEST_WEIGHTS:
+            return False
+        return fits(weights, float(self._largest))
 
     def _products(self) -> Products:
         shape = self._errors.shape[2], self._given.shape[2]

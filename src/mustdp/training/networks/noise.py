@@ -251,7 +251,8 @@ class StepNoise:
     ) -> list[float]:  # fmt: skip
         """Round, add the noise of a step and hand over, as :func:`as_gradients`, in one pass."""
         flat = [values.contiguous().view(-1).numpy() for values in sums]
-        found = [np.empty(len(values), dtype=np.float32) for values in flat]
+        # Single-precision sums are overwritten: what is in doubt is read before it is.
+        found = [v if v.dtype == np.float32 else np.empty(len(v), np.float32) for v in flat]
         further = flat[len(parameters) :]
         source = self._of(step)
         shown = found[: len(parameters)]
@@ -396,7 +397,7 @@ def check_device(device: torch.device) -> None:
 
 def on_lattice(sums: Sequence[Tensor], step: float) -> Tensor:
     """All entries in one row, in units of ``step``, a power of two, rounded to the nearest."""
-    flat = torch.cat([values.flatten() for values in sums])
+    flat = torch.cat([values.flatten().double() for values in sums])
     return flat.mul_(1.0 / step).round_().to(torch.int64)
 
 

@@ -145,6 +145,8 @@ class Watch:
         ]
         for name, owner in owners:
             for kind, key, value in _kept_by(owner):
+                if not isinstance(value, _HOLD_TENSORS):
+                    continue
                 for place, tensor in _tensors_in(value):
                     found[f"{kind} {name}.{key}{place}"] = tensor, _version(tensor)
         return found
@@ -169,14 +171,17 @@ def _kept_by(owner: Any) -> Iterator[tuple[str, str, Any]]:
             yield "attribute", key, value
 
 
+_HOLD_TENSORS = (Tensor, dict, list, tuple, set, deque)
+
+
 def _tensors_in(value: Any, depth: int = 3) -> Iterator[tuple[str, Tensor]]:
     """Tensors in a value, and in lists and dictionaries of them."""
     if isinstance(value, Tensor):
         yield "", value
-    elif depth and isinstance(value, dict | list | tuple | set | deque):
+    elif depth and value and isinstance(value, _HOLD_TENSORS):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in items:
-            if isinstance(inner, Tensor | dict | list | tuple | set | deque):
+            if isinstance(inner, _HOLD_TENSORS):
                 for place, tensor in _tensors_in(inner, depth - 1):
                     yield f"[{key}]{place}", tensor
 

@@ -36,6 +36,8 @@ from mustdp.training.networks.checkpoint import (
     shared_facts,
 )
 from mustdp.training.networks.clipping import (
+    CPU_ROW_MULTIPLE,
+    ROW_MULTIPLE,
     ClippedSum,
     Clipper,
     Pieces,
@@ -496,6 +498,7 @@ class PrivateTrainer(NotCopied):
                 self._clipper.way.most_rows,
                 compute.max_rows,
                 slots.number,
+                CPU_ROW_MULTIPLE if self._device.type == "cpu" else ROW_MULTIPLE,
             )
         rows = self._agreed_rows(tried[0].rows, rows)
         with self._ranks.together():
@@ -679,7 +682,8 @@ class PrivateTrainer(NotCopied):
             self._bound.check_size(batch.size)
             if self._ranks.first:
                 self._noise.begin(number, self._bound.workload.parameters, self._device)
-            found = self._clipped(number, self._ranks.part(batch))
+            block = self._bound.block_for(batch.size)
+            found = self._clipped(number, self._ranks.part(batch), block)
         rule, parameters, step = self._clipper.rule, self._clipper.parameters, self._bound.step
         count = self._bound.workload.parameters
         alone = self._ranks.size == 1 and self._bands is None
@@ -712,7 +716,7 @@ class PrivateTrainer(NotCopied):
         [loss] = self._ranks.add_up([found.loss])
         return float(loss) / max(1, batch.size)
 
-    def _clipped(self, number: int, batch: Batch) -> ClippedSum:
+    def _clipped(self, number: int, batch: Batch, block: int) -> ClippedSum:
         """The clipped sum of this process's part; now and then records are tried for separation."""
         scales, due = None, self._trials.due(number)
         if due and batch.distinct:
@@ -720,7 +724,7 @@ class PrivateTrainer(NotCopied):
             self._clipper.try_again(trial, lambda: self._masks(number))
             scales = self._trials.scales(number)
         pieces = self._places.watched(self._pieces.of(batch), again=due)
-        return self._clipper.sum(pieces, self._masks(number), self._bound, scales)
+        return self._clipper.sum(pieces, self._masks(number), self._bound, scales, block)
 
     def _update(self) -> None:
         if self._optimizer is not None:
