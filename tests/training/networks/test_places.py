@@ -52,8 +52,8 @@ def test_results_do_not_depend_on_the_place(make: Callable[[], Case]) -> None:
 
 
 def test_smaller_pieces_down_to_one_record() -> None:
-    assert [*itertools.accumulate(range(7), lambda rows, _: smaller(rows), initial=200)] == [
-        200, 96, 32, 16, 8, 4, 2, 1,
+    assert [*itertools.accumulate(range(8), lambda rows, _: smaller(rows), initial=200)] == [
+        200, 192, 96, 32, 16, 8, 4, 2, 1,
     ]  # fmt: skip
     assert smaller(7) == 4
 
