@@ -356,6 +356,13 @@ def step_noise(key: Any, deviation: float) -> Any:
     return noise.StepNoise(key, deviation)
 
 
+def fourier_delta(scheme: Scheme, **given: Any) -> Any:
+    """The paper's composition by Fourier transforms, which certifies nothing."""
+    from mustdp.reproduction import composition
+
+    return composition.fourier_delta(scheme, **given)
+
+
 def train_classifier(*given: Any, **named: Any) -> Any:
     """What ``mustdp train`` calls."""
     from mustdp.training import classify
@@ -618,6 +625,26 @@ def reproduce_figure_3_and(monkeypatch: pytest.MonkeyPatch, *item: Any) -> None:
 def shorten_cifar10(monkeypatch: pytest.MonkeyPatch, records: int) -> None:
     """Let every file of CIFAR-10 hold this many records."""
     monkeypatch.setattr("mustdp.training.data.CIFAR10_RECORDS", records)
+
+
+def replace_in_release(
+    point: str, replacement: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> None:
+    """Put another call in place of the charge, the noise or the table of ``mustdp release``.
+
+    For good: in a child that ends itself.
+    """
+    from mustdp.cli import release as command
+    from mustdp.estimation import release
+    from mustdp.estimation.queries import JointSums
+
+    points: dict[str, tuple[Any, str]] = {
+        "charge": (release, "charge_release"),
+        "noise": (JointSums, "released"),
+        "table": (command, "write_files"),
+    }
+    owner, name = points[point]
+    setattr(owner, name, replacement(getattr(owner, name)))
 
 
 #: What accounts have answered, for tests that ask the same in several ways.

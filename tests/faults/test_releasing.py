@@ -11,20 +11,18 @@ from typing import Any
 
 import pytest
 
-from mustdp.cli import release as command
-from mustdp.cli.main import main
-from mustdp.estimation import release
-from mustdp.estimation.queries import JointSums
+from tests.cli.running import main
 from tests.faults.releasing import Office, ended
+from tests.seams import replace_in_release
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-#: Where the command ends itself: the object, the name of what is called there, and when.
-POINTS: dict[str, tuple[Any, str, str]] = {
-    "before the charge": (release, "charge_release", "before"),
-    "after the charge": (release, "charge_release", "after"),
-    "after the noise": (JointSums, "released", "after"),
-    "before the table is written": (command, "write_files", "before"),
-    "after the table is written": (command, "write_files", "after"),
+#: Where the command ends itself: before or after what.
+POINTS = {
+    "before the charge": ("charge", "before"),
+    "after the charge": ("charge", "after"),
+    "after the noise": ("noise", "after"),
+    "before the table is written": ("table", "before"),
+    "after the table is written": ("table", "after"),
 }
 
 
@@ -49,8 +47,8 @@ def forked(office: Office, point: str | None, number: int) -> int:
             os.dup2(out, 1)
             os.dup2(out, 2)
             if point is not None:
-                owner, name, when = POINTS[point]
-                setattr(owner, name, ending(getattr(owner, name), when, number))
+                called, when = POINTS[point]
+                replace_in_release(called, lambda call: ending(call, when, number))
             os._exit(main(office.words))
         finally:
             os._exit(99)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.reproduction.composition import fourier_delta
+from tests.seams import fourier_delta
 
 PUBLISHED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "golden" / "fourier_published.json").read_text(encoding="utf-8")

@@ -330,7 +330,7 @@ def test_a_state_that_could_not_be_noted_is_not_shown(
             raise OSError("no space left on device")
 
         with monkeypatch.context() as patched:
-            patched.setattr("advance", full)
+            replace_charged_run(patched, "advance", lambda advance: full)
             with pytest.raises(OSError, match="no space"):
                 run.train()
         assert shown == [1, 2]
