@@ -7,6 +7,7 @@ import doctest
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,31 @@ def test_documented_output_is_the_real_output(
         assert_alike(json.loads(outcome.out), json.loads(output), rel=1e-9)
     else:
         assert_alike(json.loads(outcome.out), json.loads(output), rel=0.01)
+
+
+def plain() -> Iterator[str]:
+    """Commands on accounts and on people.csv that pages show without what they print."""
+    for page in ("README.md", "docs/cli.md", "docs/epochs.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for line in re.findall(r"^    (mustdp (?:.*\\\n)*.*)$", text, flags=re.MULTILINE):
+            known = " people.csv" in line or "/people.csv" in line or page == "docs/epochs.md"
+            if known and not re.search(r"[\[|]", line):
+                yield re.sub(r" *\\\n *", " ", line)
+
+
+def test_there_are_plain_commands() -> None:
+    assert len([*plain()]) == 6
+
+
+@pytest.mark.parametrize("command", [*plain()])
+def test_commands_that_are_shown_without_output_run(
+    run: Run, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    shutil.copy(ROOT / "examples" / "people.csv", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    outcome = run(*shlex.split(command)[1:])
+    assert outcome.status == 0, outcome.err
 
 
 @pytest.mark.parametrize("scheme", ["poisson", "wor", "must-ow"])

@@ -220,7 +220,8 @@ def check_contrasts(
         for pair in several:
             for group in pair:
                 if group not in groupings.labels:
-                    known = ", ".join(groupings.labels[:12])
+                    known = ", ".join(sorted(groupings.labels, key=len)[:12])  # margins first
+                    known += " and others" if len(groupings.labels) > 12 else ""
                     raise InvalidParameter.refusing(
                         kind, f"must be of two groups among {known}", repr(group)
                     )
