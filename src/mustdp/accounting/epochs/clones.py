@@ -101,30 +101,33 @@ class Clones:
 
     def bound(self, x: float, plain: float) -> float:
         """At alpha = 1 + x, where one batch by itself has ``plain``; rounded up."""
-        found: dict[int, float] = {}
-
-        def at(i: int) -> float:
-            if i not in found:
-                found[i] = self.value(self.rungs[i], x, plain)
-            return found[i]
-
         if not self.rungs:
             return plain
-        best = min(self._best, len(self.rungs) - 1)
+        best, first = min(self._best, len(self.rungs) - 1), self._best
+        least = self.value(self.rungs[best], x, plain)
         for step in (1, -1):
-            while 0 <= best + step < len(self.rungs) and at(best + step) <= at(best):
-                best += step
+            if step < 0 and best > first:  # what lies behind was left for something better
+                break
+            while 0 <= best + step < len(self.rungs):
+                found = self.value(self.rungs[best + step], x, plain, least)
+                if not found <= least:
+                    break
+                best, least = best + step, found
         self._best = best
-        return min(plain, at(best))
+        return min(plain, least)
 
-    def value(self, rung: Rung, x: float, plain: float) -> float:
-        """The bound with one p."""
+    def value(self, rung: Rung, x: float, plain: float, most: float = math.inf) -> float:
+        """The bound with one p; infinite, and not worked out, where it is above ``most``."""
         total, chance = (2.0 + x) * rung.cost, 1.0
-        if total >= plain:
-            return total
+        if total >= min(plain, most):
+            return total if total >= plain else math.inf
         for k, rarer in rung.levels:
-            total += chance * self._at(k + 1, x)
+            allocated = self._at(k + 1, x)
+            total += chance * allocated
             chance = rarer
+            # With fewer clones more is told, so what is left adds its chance of this at least.
+            if total + chance * allocated > most:
+                return math.inf
             if chance * plain <= _NEGLIGIBLE * total:
                 break
         return (total + chance * plain) * _UP
