@@ -67,6 +67,22 @@ def test_without_its_cost_the_bound_would_be_too_small() -> None:
     assert clones.value(free, x, 1.0) < 0.5 * delta < delta < clones.bound(x, 1.0)
 
 
+def test_what_is_left_out_early_could_not_have_been_smaller() -> None:
+    """A p is given up only where its whole bound is above the one to beat; the best p stands."""
+    radius, bins, x, plain = 0.5, 200, 0.2, 0.3
+    clones = Clones(radius, bins, lambda k: ReplacedProfile(radius, k, k))
+    some = clones.rungs[::8]
+    whole = [clones.value(rung, x, plain) for rung in some]
+    for rung, value in zip(some, whole, strict=True):
+        assert clones.value(rung, x, plain, value * 1.0001) == value
+        assert clones.value(rung, x, plain, 0.5 * value) >= 0.5 * value
+    fresh = Clones(radius, bins, clones._allocated)
+    assert fresh.bound(x, plain) <= whole[0]
+    assert fresh.bound(x, plain) == pytest.approx(
+        min(clones.value(rung, x, plain) for rung in clones.rungs), rel=0.02
+    )
+
+
 @pytest.mark.parametrize(
     ("z", "relation", "most"),
     [(2.0, "replace_one", 0.66), (2.0, "add_remove", 0.34), (3.0, "replace_one", 0.25)],

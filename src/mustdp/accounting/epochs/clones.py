@@ -24,7 +24,7 @@ from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 
 #: p = e^-h for these h.
-_FIRST, _STEP, _RUNGS = 0.2, 0.2, 40
+_FIRST, _STEP, _RUNGS = 0.2, 0.1, 80
 #: How rare it is to have fewer clones than each level, from the highest level down.
 _RARE = (0.3, 1e-2, 1e-4, 1e-7, 1e-10, 1e-14, 1e-19)
 #: Fewer clones are not looked at where hiding nowhere would add no more than this share.
