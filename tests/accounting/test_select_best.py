@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.special import gammaln
 
 import mustdp as md
@@ -162,6 +163,48 @@ def test_growth_is_at_most_that_of_the_published_theorem(law: str | float, eta: 
         for a in np.geomspace(1.01, 1e3, 2000)
     )  # fmt: skip
     assert found.epsilon(1e-6).upper <= converted
+
+
+@pytest.mark.parametrize(("mean", "shift"), [(100.0, 0.01), (1000.0, 1.0), (8.0, 0.3)])
+def test_the_poisson_law_costs_at_most_what_the_published_theorem_says(
+    mean: float, shift: float
+) -> None:
+    """Papernot & Steinke 2022, Theorem 6, with the exact profile of Gaussian noise."""
+    run = md.gaussian(shift=shift)
+    found = md.account(md.select_best(run, mean, law="poisson"))
+    orders = 1.0 + np.geomspace(0.01, 1e4, 400)
+    inside = run.delta(-np.log1p(-1.0 / orders))
+    theorem = orders * shift**2 / 2 + mean * inside + math.log(mean) / (orders - 1)
+    some = np.array([2.0, 8.0, 32.0])
+    published = np.interp(some, orders, theorem)
+    assert np.all(found.renyi(some).upper <= published * (1 + 1e-2))
+    converted = theorem + np.log1p(-1 / orders) - np.log(1e-6 * orders) / (orders - 1)
+    assert found.epsilon(1e-6).upper <= 1.02 * converted.min()
+
+
+@pytest.mark.parametrize(("mean", "shift"), [(60.0, 0.05), (5.0, 0.6), (0.3, 1.0)])
+def test_no_order_of_gaussian_outputs_costs_more(mean: float, shift: float) -> None:
+    """Outputs in cells, in orders that begin with the likely and with the unlikely ones."""
+    plan = md.select_best(md.gaussian(shift=shift), mean, law="poisson")
+    account, cuts = md.account(plan), np.linspace(-5.0, 5.0 + shift, 60)
+    p, q = (
+        np.diff(stats.norm.cdf(np.concatenate([[-np.inf], cuts - moved, [np.inf]]))).tolist()
+        for moved in (shift, 0.0)
+    )
+    places, closest = list(range(61)), 0.0
+    orders = [
+        places,
+        places[::-1],
+        sorted(places, key=lambda k: abs(k - 30)),
+        [*places[40:], *places[:40]],
+    ]
+    for order in orders:
+        first, second = (best_of(plan.repetitions, masses, tuple(order)) for masses in (p, q))
+        for e in (0.0, 0.1, 0.7, 2.0):
+            worst = max(divergence(first, second, e), divergence(second, first, e))
+            assert worst <= account.delta(e).upper * (1 + 1e-9) + 1e-13
+            closest = max(closest, worst / account.delta(e).upper)
+    assert closest > 0.05  # the bound is not idle
 
 
 def test_few_runs_cost_what_one_costs_and_more_cost_more() -> None:

@@ -5,8 +5,9 @@ f'(q)/f'(q') over the chances q, q' that one event has in a run on neighbouring 
 
     H_alpha(best || best') <= E[K] h(alpha / R)     for every alpha >= 1,
 
-and E_Q' (dQ/dQ')^a grows at most to P(K = 0) plus E[K] R^(a-1) times itself. The proof, and how R
-is read off h, are in docs/derivations/selection.md.
+and E_Q' (dQ/dQ')^a grows at most to P(K = 0) plus E[K] R^(a-1) times itself. Under the Poisson law
+unlikely events count less, and R may be taken for likely ones alone. The proofs, and how R is read
+off h, are in docs/derivations/selection.md.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from mustdp.accounting.pld.discretise import DominatingPair, Grid
 from mustdp.accounting.pld.readoff import DeltaAt
 from mustdp.errors import NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
+from mustdp.mechanisms.laws import dual
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.convex import chord, lower_hull
@@ -33,8 +35,12 @@ from mustdp.sampling.repetitions import Repetitions
 _FRACTIONS = (0.02, 0.05, 0.2, 0.8)
 #: Deltas of one run are accurate down to this; below they are only upper bounds.
 _SMALLEST = 1e-30
-#: Epsilons at which the bound is tabulated, for its hull.
+#: Epsilons at which the bound is tabulated, for its hull; closely under the Poisson law.
 _LOOKS = np.concatenate([[0.0], np.geomspace(1e-4, LARGEST_EPSILON, 300)])
+_POISSON_LOOKS = np.concatenate([[0.0], np.geomspace(1e-6, LARGEST_EPSILON, 1500)])
+#: Under the Poisson law: the r - 1 that are tried, any of which is valid, and cells of integrals.
+_RATIOS = np.geomspace(1e-6, 1e3, 121)
+_CELLS = np.concatenate([np.linspace(0.0, 1.0, 25), np.geomspace(1e-40, 1.0, 61)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,15 +96,57 @@ class BestProfile:
         value = self.run.upper(np.maximum(inside, 0.0)) * self.runs.largest_weight
         return np.where(inside >= 0.0, np.minimum(value, 1.0), 1.0)
 
+    def log_growths(self, orders: FloatArray) -> FloatArray:
+        """Log of what takes the place of R in moments of these orders."""
+        if self.runs.eta is not None:
+            return np.full(orders.shape, self.log_growth)
+        inside = self._tabulated(-np.log1p(-1.0 / orders))
+        return np.minimum(self.log_growth, self.runs.mean * inside * (1.0 + 1e-11))
+
+    @cached_property
+    def _run(self) -> tuple[FloatArray, FloatArray]:
+        """The profile of one run in a table."""
+        return _POISSON_LOOKS, np.minimum.accumulate(self.run.upper(_POISSON_LOOKS))
+
+    def _tabulated(self, epsilon: FloatArray) -> FloatArray:
+        """It at any epsilon, by chords."""
+        size = np.minimum(np.abs(epsilon), LARGEST_EPSILON)
+        return dual(chord(*self._run, size.ravel()).reshape(size.shape), epsilon)
+
+    def _likely(self, epsilon: FloatArray) -> FloatArray:
+        """The Poisson law: E[K] times the mean of h(b u^rho) over u from 0 to 1, for the best rho.
+
+        h is convex, so that between two points it is at most its chord.
+        """
+        best = np.ones(epsilon.size)
+        for rho in _RATIOS.tolist():
+            u = np.unique(np.concatenate([_CELLS, _CELLS ** (1.0 / rho)]))
+            width, place = np.diff(u), u**rho
+            with np.errstate(divide="ignore", invalid="ignore"):
+                log_place = rho * np.log(u)
+                mean = np.diff(u ** (1.0 + rho)) / ((1.0 + rho) * width)
+                share = (mean - place[:-1]) / np.diff(place)
+            # The less of a cell's later end, the larger the chord.
+            share = np.clip(np.nan_to_num(share, posinf=0.0, neginf=0.0) - 1e-9, 0.0, 1.0)
+            growth = self.runs.mean * float(self._tabulated(np.log1p(np.array([rho])))[0])
+            begin = epsilon + np.log1p(rho) - growth * (1.0 + 1e-11) - 1e-12
+            value = self._tabulated(begin[:, None] + np.maximum(log_place, -1e9))
+            value = value[:, :-1] * (1.0 - share) + value[:, 1:] * share
+            best = np.minimum(best, self.runs.largest_weight * (1.0 + 1e-9) * (value @ width))
+        return best
+
     @cached_property
     def _hull(self) -> tuple[FloatArray, FloatArray]:
-        value = self._single(_LOOKS)
+        looks = _LOOKS if self.runs.eta is not None else _POISSON_LOOKS[::3]
+        value = self._single(looks)
+        if self.runs.eta is None:
+            value = np.minimum(value, self._likely(looks))
         # All runs but the best are post-processing of k runs that differ with chance 1 - (1 - h)^k.
         same = 1.0 - min(1.0, float(self.run.upper(np.zeros(1))[0]))
         value[0] = min(value[0], 1.0 - self.runs.generating(same))
         value = np.minimum.accumulate(value)
-        kept = lower_hull(np.exp(_LOOKS), value)
-        return _LOOKS[kept], value[kept]
+        kept = lower_hull(np.exp(looks), value)
+        return looks[kept], value[kept]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +195,8 @@ def selected_moments(
     atom: SelectBest, orders: FloatArray, relation: Relation, group: int
 ) -> FloatArray:
     """log M_a of the best run: that of one run, log E[K] and (a - 1) log R, or no run at all."""
-    total = math.log(atom.repetitions.largest_weight) + (orders - 1.0) * log_growth(
-        atom, relation, group
-    )
+    growth = _best(atom, relation, "certified", group).log_growths(orders)
+    total = math.log(atom.repetitions.largest_weight) + (orders - 1.0) * growth
     for part, count in atoms(atom.inner).items():
         total = total + count * log_moments(part, orders, relation, group)
     none = 1.0 - atom.repetitions.some_run()
