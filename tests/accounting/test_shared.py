@@ -12,7 +12,7 @@ import mustdp as md
 NOISE = md.gaussian(noise_multiplier=3.0)
 PLANS: dict[str, md.types.Plan] = {
     "one step": md.subsample(md.wor(100, 10), NOISE),
-    "two stages": md.repeat(20, md.subsample(md.must_ow(100, 30, 10), NOISE)),
+    "two stages": md.repeat(4, md.subsample(md.must_ow(100, 30, 10), NOISE)),
     "two directions": md.repeat(20, md.subsample(md.poisson(100, 0.1), NOISE)),
     "reused": md.subsample(md.wor(50, 10), md.repeat(3, NOISE)),
 }
