@@ -25,7 +25,7 @@ from mustdp.accounting.pld.discretise import DominatingPair, Grid
 from mustdp.accounting.pld.readoff import DeltaAt
 from mustdp.errors import NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.laws import dual
+from mustdp.mechanisms.mechanism import dual
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.convex import chord, lower_hull
