@@ -104,8 +104,7 @@ def test_views_are_averaged_before_they_are_clipped(kind: Any) -> None:
         return seen[-1]
 
     found, run = released(model, md.wor(N, N), augment=augment, views=3)
-    # In pieces of 32 rows, of which the last eight are filled up.
-    views = torch.stack(seen[-3 * 32 :]).view(32, 3, -1)[:N]
+    views = torch.stack(seen[-3 * N :]).view(N, 3, -1)  # one piece, with no row filled up
     order = run._batches.batch(0).indices
     expected = sum(
         clipped(gradient(model, views[k], target[[i] * 3]) / 3) for k, i in enumerate(order)
@@ -322,7 +321,7 @@ def test_no_rule_lets_a_record_move_more_than_is_charged(clipping: str) -> None:
             WholeModel(), data=(data, target), budget=runs.budget(scheme=md.wor(N, N)), seed=1,
             max_grad_norm=CLIP, clipping=clipping,
         )  # fmt: skip
-        total = run._clipped(0, run._batches.batch(0))
+        total = run._clipped(0, run._batches.batch(0), block=run._bound.block_for(N))
         found.append(torch.cat([g.flatten() for g in total.gradients]))
     moved = float((found[0] - found[1]).norm())
     assert 0.5 * CLIP < moved <= 2 * CLIP
@@ -362,7 +361,7 @@ def test_what_quantile_clipping_releases() -> None:
         clipping=md.types.QuantileClipping(count_noise=count_noise),
         seed=4,
     )
-    total = run._clipped(0, run._batches.batch(0))
+    total = run._clipped(0, run._batches.batch(0), block=run._bound.block_for(n))
     inner, share = run._bound.inner, z / (2 * count_noise)
     assert float(total.gradients[1]) == pytest.approx(0.0, abs=1e-6)  # 30 below and 30 above
     # The two together are as long as one record may be, times the number of records below it.
