@@ -23,6 +23,8 @@ if find_spec("torch") is None:
     collect_ignore_glob += ["src/mustdp/training/networks/*", "src/mustdp/interop/opacus.py"]
 elif find_spec("opacus") is None:
     collect_ignore_glob.append("src/mustdp/interop/opacus.py")
+if find_spec("triton") is None:
+    collect_ignore_glob.append("src/mustdp/training/networks/kernels.py")
 for _package, _bridge in (
     ("dp_accounting", "dp_accounting"),
     ("jax_privacy", "jax_privacy"),

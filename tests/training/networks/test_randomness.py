@@ -71,7 +71,7 @@ def test_the_rounding_on_tensors_is_that_of_the_cpu(ratio: float) -> None:
     words[:6] = [0, -1, 1, 2**63 - 1, -(2**63), 2**20]
     check_device(CPU)
     expected, undecided = rounded(GAUSSIAN, words.view(np.uint64), ratio)
-    found = Begun(torch.from_numpy(words), ratio, NoiseSource(1)).finished().numpy()
+    found = Begun(lambda: torch.from_numpy(words), ratio, NoiseSource(1)).finished().numpy()
     decided = np.ones(len(words), dtype=bool)
     decided[undecided] = False
     assert np.array_equal(found[decided], expected[decided])
@@ -130,7 +130,8 @@ class OnGpu:
 
 def test_noise_that_was_begun_ahead_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def begin(ratio: float, count: int, _: Any, source: NoiseSource) -> Begun:
-        return Begun(random_words(source.words(4).tobytes(), bytes(12), count, CPU), ratio, source)
+        words = random_words(source.words(4).tobytes(), bytes(12), count, CPU)
+        return Begun(lambda: words, ratio, source)
 
     monkeypatch.setattr("mustdp.training.networks.noise.begin", begin)
     noise = StepNoise(batch_key(), 2000.0)

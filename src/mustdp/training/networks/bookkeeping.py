@@ -54,6 +54,7 @@ from mustdp.training.networks.separation import (
     losses_of,
     per_record,
     quiet,
+    records_first,
     traced,
 )
 
@@ -414,7 +415,8 @@ class Note:
     given: tuple[Tensor, ...]
     versions: tuple[int, ...]
     edge: GradientEdge
-    layout: Behind | None
+    #: The dimension that counts the records in what the layer returned, where they are alone.
+    place: int | None
     call: Call
     #: What the layer returned, records first: kept where places are tried.
     returned: Tensor | None = None
@@ -740,23 +742,24 @@ def _note_taker(layer: Layer, notes: Notes) -> Any:
             if any(x is None for x in found):
                 raise Unsuitable(several)
             *kept, layout = (x for x in found if x is not None)
-            tensors = tuple(x.records_first(x.values) for x in kept)
+            tensors = tuple(records_first(x.values, x.place) for x in kept)
         values = output if layout is None else layout.values
         versions = tuple(x._version for x in tensors)
         edge = get_gradient_edge(values)
         returned = None
         if notes.in_full:  # a copy: the model may write into it afterwards
             returned = values.detach().clone()
-            returned = returned if layout is None else layout.records_first(returned)
+            returned = returned if layout is None else records_first(returned, layout.place)
         inputs = tuple(x.detach() for x in tensors)
-        notes.made.append(Note(layer, inputs, versions, edge, layout, call, returned))
+        place = None if layout is None else layout.place  # what it returned is not kept
+        notes.made.append(Note(layer, inputs, versions, edge, place, call, returned))
         return expanded
 
     return take
 
 
 def _records_first(note: Note, errors: Tensor) -> Tensor:
-    return errors if note.layout is None else note.layout.records_first(errors)
+    return errors if note.place is None else records_first(errors, note.place)
 
 
 def _share(note: Note, errors: Tensor, randomness: str, slots: int) -> Share:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.dropout import _DropoutNd
 from torch.utils._pytree import tree_leaves
 
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
@@ -29,6 +30,7 @@ from mustdp.training.networks.bookkeeping import (
     trainable,
 )
 from mustdp.training.networks.devices import full_precision, sent
+from mustdp.training.networks.graphs import PieceGraph, Totals, captured, settings_of
 from mustdp.training.networks.layers import gamma
 from mustdp.training.networks.loaders import Rows, TrainingRecords
 from mustdp.training.networks.rules import ClippingRule
@@ -239,7 +241,9 @@ class Clipper:
         self._model, self.rule = model, rule or ClippingRule()
         self.slots = slots or Slots()
         self.parameters = list(trainable(model).values())
-        self._watch = Watch(model, loss)
+        self._watch, self._loss, self._mixed = Watch(model, loss), loss, mixed
+        #: What adds up pieces of the usual shape in place of Python, once it was tried.
+        self.graph: PieceGraph | None = None
         with torch.enable_grad():
             self.way, self.places = self._decide(loss, trials, masks, mixed)
 
@@ -321,34 +325,76 @@ class Clipper:
         is what :meth:`Bound.block_for` gives for the batch.
         """
         before = self._watch.start()
-        sums: dict[int, Tensor] = {}
         device = self.parameters[0].device
-        loss = torch.zeros((), device=device, dtype=torch.float64)
-        bad = torch.zeros((), device=device, dtype=torch.int64)
-        numbers = torch.zeros(self.rule.released, device=device, dtype=torch.float64)
+        totals = Totals.empty(device, self.rule.released)
         terms = number = 0
         with torch.enable_grad(), masks:
+            graph = None if scales is not None else self.graph
             for rows, counts in pieces:
-                tried = None if scales is None else scales(len(rows.target)).to(device)
-                found = self.way.contributions(rows, tried)
-                with torch.no_grad(), full_precision(device):
-                    sizes, counts = found.sizes(), counts.double()
-                    limits = bound.inner, bound.cancellation
-                    weights = self.rule.weights(found, *limits)
-                    found.add_weighted([own * counts for own in weights], sums, block)
-                    further = self.rule.numbers(sizes, counts, *limits)
-                    numbers += 0.0 if further is None else further
-                    loss += found.losses.double() @ counts
-                    bad += (sizes.squares + sizes.absolute).isfinite().logical_not_().sum()
-                terms, number = max(terms, found.terms), number + 1
-                del found
+                if graph is not None and not graph.takes(rows):
+                    graph = None
+                if graph is not None:
+                    if not number:
+                        graph.begin()
+                        totals = graph.totals
+                    graph.add(rows, counts)
+                    found_terms = graph.terms
+                else:
+                    tried = None if scales is None else scales(len(rows.target)).to(device)
+                    found_terms = self._add(rows, counts, totals, bound, tried, block).terms
+                terms, number = max(terms, found_terms), number + 1
         self._watch.check(before)
         bound.check(terms, number)
         for p in self.parameters:
-            if id(p) not in sums:
-                sums[id(p)] = torch.zeros_like(p, dtype=torch.float64)
-        released = [sums[id(p)] for p in self.parameters]
-        return ClippedSum(released + [numbers] * bool(self.rule.released), loss, bad)
+            if id(p) not in totals.sums:
+                totals.sums[id(p)] = torch.zeros_like(p, dtype=torch.float64)
+        released = [totals.sums[id(p)] for p in self.parameters]
+        numbers = [totals.numbers] * bool(self.rule.released)
+        return ClippedSum(released + numbers, totals.loss, totals.bad)
+
+    def _add(
+        self,
+        rows: Rows,
+        counts: Tensor,
+        totals: Totals,
+        bound: Bound,
+        tried: Tensor | None = None,
+        block: int = 0,
+    ) -> Contributions:
+        """Clip a piece and add it to the totals."""
+        found = self.way.contributions(rows, tried)
+        with torch.no_grad(), full_precision(rows.target.device):
+            sizes, counts = found.sizes(), counts.double()
+            limits = bound.inner, bound.cancellation
+            weights = self.rule.weights(found, *limits)
+            counted = {id(own): own * counts for own in weights}
+            found.add_weighted([counted[id(own)] for own in weights], totals.sums, block)
+            further = self.rule.numbers(sizes, counts, *limits)
+            if further is not None:
+                totals.numbers += further
+            totals.loss += found.losses.double() @ counts
+            totals.bad += (sizes.squares + sizes.absolute).isfinite().logical_not_().sum()
+        return found
+
+    def captured(self, rows: Rows, bound: Bound) -> PieceGraph | None:
+        """A graph for pieces like this one, where nothing but torch's own modules runs.
+
+        What a rule remembers, or a layer draws, changes from step to step and would not in a graph.
+        """
+        known = isinstance(self.way, Bookkeeping) and not self.way.alone
+        draws = any(isinstance(m, _DropoutNd) and m.training and m.p for m in self._model.modules())
+        fixed = self.rule.state() is None and not self.rule.released and self._mixed is None
+        if not known or draws or not fixed or self.slots.number != 1 or not rows.target.is_cuda:
+            return None
+
+        def add(piece: Rows, counts: Tensor, totals: Totals) -> Contributions:
+            return self._add(piece, counts, totals, bound)
+
+        def settings() -> Any:
+            return settings_of(self._model, self._loss)
+
+        with torch.enable_grad():
+            return captured(add, rows, self.parameters, settings)
 
 
 # A record's contribution must not depend on its place in a piece, to the last bit.
@@ -414,24 +460,45 @@ class Places:
         self._tried = {_kind(records)}
         return rows
 
+    def capture(self, records: Rows, rows: int, bound: Bound) -> None:
+        """Let a graph add up pieces, where one can be made and has the same result at all places.
+
+        It is tried as the kernels that Python launches are, on records like these.
+        """
+        with self._masks():
+            graph = self._clipper.captured(_filled_with(records, rows), bound)
+        if graph is None:
+            return
+        with torch.enable_grad(), _stirred(self._model):
+            if self._agree(_filled_with(records, 2), rows, None, graph) and all(
+                self._turn_round(_filled_with(records, rows, piece), None, graph)
+                for piece in range(-(-_RECORDS_TURNED // rows))
+            ):
+                self._clipper.graph = graph
+
     def watched(self, pieces: Iterable[Piece], again: bool) -> Iterator[Piece]:
         """The pieces; those of a kind that was not tried yet are, and the first if ``again``."""
         for rows, counts in pieces:
             kind = _kind(rows)
             if again or kind not in self._tried:
-                if not self._agree(_first_two(rows), len(rows.target)):
+                graph = self._clipper.graph
+                ways = [None] if graph is None or not graph.takes(rows) else [None, graph]
+                two, number = _first_two(rows), len(rows.target)
+                if not all(self._agree(two, number, None, way) for way in ways):
                     raise NotCovered(_DIFFERENT + "a smaller max_rows may help")
                 self._tried.add(kind)
             again = False
             yield rows, counts
 
-    def _agree(self, both: Rows, rows: int, loss: Loss | None = None) -> bool:
+    def _agree(
+        self, both: Rows, rows: int, loss: Loss | None = None, graph: PieceGraph | None = None
+    ) -> bool:
         """Whether each of two records gives the same at all places, alone and side by side."""
         places = torch.arange(rows, device=both.target.device)
         found = []
         for record in (0, 1):
             first: Results = []
-            results = self._results(_at(both, torch.full_like(places, record)), loss)
+            results = self._results(_at(both, torch.full_like(places, record)), loss, graph)
             for values in results:
                 if not _equal(values, values[:1].expand_as(values)):
                     return False
@@ -439,21 +506,23 @@ class Places:
             found.append(first)
             del results
         which = places % 2
-        mixed = self._results(_at(both, which), loss)
+        mixed = self._results(_at(both, which), loss, graph)
         return all(
             _equal(values[which == record], first.expand_as(values[which == record]))
             for record in (0, 1)
             for values, first in zip(mixed, found[record], strict=True)
         )
 
-    def _turn_round(self, rows: Rows, loss: Loss | None) -> bool:
+    def _turn_round(self, rows: Rows, loss: Loss | None, graph: PieceGraph | None = None) -> bool:
         """Whether different records give the same in the opposite order."""
         opposite = torch.arange(len(rows.target) - 1, -1, -1, device=rows.target.device)
-        found = [values.clone() for values in self._results(rows.copied(), loss)]
-        turned = self._results(_at(rows, opposite), loss)
+        found = [values.clone() for values in self._results(rows.copied(), loss, graph)]
+        turned = self._results(_at(rows, opposite), loss, graph)
         return all(_equal(one, other.flip(0)) for one, other in zip(found, turned, strict=True))
 
-    def _results(self, rows: Rows, loss: Loss | None) -> Results:
+    def _results(self, rows: Rows, loss: Loss | None, graph: PieceGraph | None) -> Results:
+        if graph is not None:
+            return graph.results(rows)
         with self._clipper.way.alike(loss), self._masks():
             return self._clipper.results(rows)
 

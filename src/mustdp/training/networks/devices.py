@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -31,6 +32,20 @@ def fetched(values: Tensor) -> Tensor:
         return values
     buffer = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
     return buffer.copy_(values, non_blocking=True)
+
+
+@cache
+def _kernels() -> Any:
+    try:
+        from mustdp.training.networks import kernels
+    except ImportError:  # no Triton
+        return None
+    return kernels
+
+
+def kernels_for(device: torch.device) -> Any:
+    """The module of kernels for this device; None where torch's own operations are used."""
+    return _kernels() if device.type == "cuda" else None
 
 
 # In which formats torch multiplies: shortened for speed, or as long as the numbers are.
@@ -82,6 +97,20 @@ def _switches() -> tuple[Switch, Switch, Any, Any]:
         name = "fp32_precision"
         return (matmul, name), (convolution.conv, name), "tf32", "ieee"
     return (matmul, "allow_tf32"), (convolution, "allow_tf32"), True, False
+
+
+def precision_settings() -> tuple[Any, ...]:
+    """All settings of torch that may choose other kernels for the same operation."""
+    matmul, convolution, _, _ = _switches()
+    cudnn: Any = torch.backends.cudnn
+    return (
+        getattr(*matmul),
+        getattr(*convolution),
+        torch.get_float32_matmul_precision(),
+        torch.is_autocast_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+        (cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32),
+    )
 
 
 @contextmanager

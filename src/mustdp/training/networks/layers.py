@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mustdp.errors import NotCovered
-from mustdp.training.networks.devices import as_convolutions
+from mustdp.training.networks.devices import as_convolutions, kernels_for
 from mustdp.training.networks.recurrent import Inner
 from mustdp.training.networks.separation import Unsuitable
 from mustdp.training.networks.single_precision import (
@@ -41,6 +41,8 @@ _MOST_OPERATIONS = 1 << 40
 _OPERATIONS_OF_BOUNDS = 16
 #: Numbers that are converted at a time: they stay in the cache of a CPU.
 _CONVERTED_ON_CPU, _CONVERTED_ON_GPU = 1 << 17, 1 << 26
+#: Numbers that a GPU lengthens and multiplies by a vector of weights in two passes.
+_FEW_ON_GPU = 1 << 22
 #: Rows that one thread of a GPU adds up, if the others come in as many.
 _ROWS_PER_THREAD = 64
 #: Numbers that are squared and added up in float32, at the cost of 2^-14 of their norm.
@@ -66,13 +68,24 @@ def single(values: Tensor) -> Tensor:
     return values if values.dtype == torch.float32 else values.float()
 
 
-def row_squares(rows: Tensor) -> Tensor:
-    """Sums of the squares along the last dimension of float32 values, rounded up.
+def shortest(values: Tensor) -> Tensor:
+    """As float32, but half precision as it is on a GPU: its products are exact there as well."""
+    short = values.is_cuda and values.dtype in (torch.bfloat16, torch.float16)
+    return values if short else single(values)
 
-    Segments of a row are added up in float32, with the bound for that: a relative error of 2^-24
-    for each operation, and for each an absolute one of 2^-126 where numbers are too small for it.
+
+def row_squares(rows: Tensor) -> Tensor:
+    """Sums of the squares along the last dimension of float32 or shorter values, rounded up.
+
+    On a GPU they are computed in double precision, where the squares are exact. Otherwise segments
+    of a row are added up in float32, with the bound for that: a relative error of 2^-24 for each
+    operation, and for each an absolute one of 2^-126 where numbers are too small for it.
     """
-    size = rows.shape[-1]
+    size, kernels = rows.shape[-1], kernels_for(rows.device)
+    if kernels is not None and rows.is_contiguous():
+        found: Tensor = kernels.row_squares(rows, _counted(size) + _OPERATIONS_OF_BOUNDS)
+        return found
+    rows = single(rows)
     whole = size // _SEGMENT * _SEGMENT
     found = _norms(rows[..., whole:]).square_()
     if whole:
@@ -89,6 +102,8 @@ def weighted_product(
 
     To ``alone``, where it is given, ``left' weights`` is added on the way.
     """
+    if left.is_cuda and alone is None:
+        return _weighted_product_on_gpu(weights, left, right)
     total = weights.new_zeros(left.shape[1], right.shape[1])
     buffers: list[Tensor] = []
     most = _at_once(right, left.shape[1], least=64)
@@ -103,8 +118,21 @@ def weighted_product(
     return total
 
 
+def _weighted_product_on_gpu(weights: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """The same: factors are lengthened and multiplied by the weights in one pass."""
+    total: Tensor | None = None
+    most = _at_once(left if left.shape[1] > right.shape[1] else right, least=64)
+    parts = zip(*(torch.split(x, most) for x in (weights[:, None], left, right)), strict=True)
+    for w, a, b in parts:
+        scaled, other = (a * w).T, b.double()
+        total = scaled @ other if total is None else total.addmm_(scaled, other)
+    return weights.new_zeros(left.shape[1], right.shape[1]) if total is None else total
+
+
 def weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
     """``weights' values`` for a vector of weights, likewise."""
+    if values.is_cuda and values.numel() <= _FEW_ON_GPU:
+        return weights @ values.double()
     if values.is_cuda:
         together = math.gcd(len(values), _ROWS_PER_THREAD)
         parts = values.view(-1, together, values.shape[1])
@@ -140,6 +168,14 @@ def _at_once(values: Tensor, beside: int = 0, least: int = 1) -> int:
     """Rows that are lengthened at a time, with as many numbers ``beside`` those of each."""
     one = max(1, values.shape[1] + beside)
     return max(least, (_CONVERTED_ON_GPU if values.is_cuda else _CONVERTED_ON_CPU) // one)
+
+
+def _equally(rows: int, most: int) -> int:
+    """Records at a time, at most this many, in parts of one size.
+
+    With another number of records a product may be rounded in another way.
+    """
+    return next(k for k in range(max(1, min(rows, most)), 0, -1) if rows % k == 0)
 
 
 def _norms(rows: Tensor) -> Tensor:
@@ -222,9 +258,11 @@ class Kept(Share):
 
     def sizes(self) -> Sizes:
         """Sum of squares, record by record; one term only, so that nothing cancels."""
-        found = torch.stack([row_squares(g.flatten(1)) for g in self._gradients.values()]).sum(0)
-        found *= upward(len(self._gradients))
-        return Sizes(found, found)
+        first, *others = [row_squares(g.flatten(1)) for g in self._gradients.values()]
+        for other in others:
+            first += other
+        first *= upward(len(self._gradients))
+        return Sizes(first, first)
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """Weighted sum over the records."""
@@ -271,6 +309,9 @@ class Products:
                 squares = squares * (of_inputs + float(self.bias))
             total = squares.flatten(1).sum(1) * upward(groups + 2)
             return Sizes(total, total)
+        kernels = kernels_for(self.inputs.device)
+        if kernels is not None and self.weight and groups == 1:
+            return self._sizes_on_gpu(kernels)
         found: list[Sizes] = []
         if self.bias:
             of_bias = row_squares(self.biases)
@@ -285,29 +326,49 @@ class Products:
         terms = groups * places * places
         a = row_squares(self.inputs).mul_(row_squares(self.errors)).sqrt_()
         absolute = a.sum(2).square_().sum(1).mul_(upward(2 * (places + groups) + 8))
-        value = torch.empty_like(absolute)
+        found = []
         numbers = _GRAM_ON_GPU if self.errors.is_cuda else _GRAM_ON_CPU
-        most = max(1, numbers // (groups * places * max(places, p, self.errors.shape[-1])))
-        for start in range(0, len(value), most):
+        one = groups * places * max(places, p, self.errors.shape[-1])
+        most = _equally(len(absolute), numbers // one)
+        for start in range(0, len(absolute), most):
             rows = slice(start, start + most)
             inputs, errors = self.inputs[rows].double(), self.errors[rows].double()
-            value[rows] = (inputs @ inputs.mT).mul_(errors @ errors.mT).sum((1, 2, 3))
-        slack = gamma(p + self.errors.shape[-1] + terms) * absolute
-        squares = value.clamp_min_(0).add_(slack).mul_(upward(4))
+            found.append((inputs @ inputs.mT).mul_(errors @ errors.mT).sum((1, 2, 3)))
+        value = found[0] if len(found) == 1 else torch.cat(found)
+        slack = gamma(p + self.errors.shape[-1] + terms)
+        squares = value.clamp_min_(0).add_(absolute, alpha=slack).mul_(upward(4))
         return Sizes(torch.minimum(squares, absolute), absolute)
+
+    def _sizes_on_gpu(self, kernels: Any) -> Sizes:
+        """The same, of weight and bias, in fewer kernels."""
+        records, _, places, p = self.inputs.shape
+        operations = _counted(p + self.errors.shape[-1] + places * places)
+        a, d = row_squares(self.inputs), row_squares(self.errors)
+        biases = row_squares(self.biases) if self.bias else None
+        squares, absolute = a.new_empty(2, records)
+        most = _equally(records, _GRAM_ON_GPU // (places * max(places, p, self.errors.shape[-1])))
+        for start in range(0, records, most):
+            rows = slice(start, start + most)
+            inputs, errors = self.inputs[rows, 0].double(), self.errors[rows, 0].double()
+            kernels.product_sizes(
+                inputs @ inputs.mT, errors @ errors.mT, a[rows], d[rows],
+                None if biases is None else biases[rows], operations,
+                squares[rows], absolute[rows],
+            )  # fmt: skip
+        return Sizes(squares, absolute)
 
     def each(self) -> dict[str, Tensor]:
         """Every record's gradient, written out."""
         found: dict[str, Tensor] = {}
         if self.weight:
-            found["weight"] = (self.errors.mT @ self.inputs).view(-1, *self._shape)
+            found["weight"] = (single(self.errors).mT @ single(self.inputs)).view(-1, *self._shape)
         if self.bias:
             found["bias"] = self.biases
         return found
 
 
 #: Numbers of the Gram matrices and of what they are made of that are written out at a time.
-_GRAM_ON_CPU, _GRAM_ON_GPU = 1 << 22, 1 << 28
+_GRAM_ON_CPU, _GRAM_ON_GPU = 1 << 22, 1 << 26
 
 
 def total_of(sizes: list[Sizes]) -> Sizes:
@@ -481,16 +542,21 @@ class Dense(Share):
         out, into = reversed(layer.weight.shape) if transposed else layer.weight.shape
         # In one piece of memory: of products of turned matrices, equal ones may differ in their
         # last bits from place to place.
-        self._given = single(given).reshape(self._rows, -1, into).contiguous()
-        self._errors = single(errors).reshape(self._rows, -1, out).contiguous()
+        self._given = shortest(given).reshape(self._rows, -1, into).contiguous()
+        self._errors = shortest(errors).reshape(self._rows, -1, out).contiguous()
         one = self._errors.shape[1] == 1
-        self._biases = self._errors[:, 0] if one else self._errors.sum(1)
+        self._biases = single(self._errors[:, 0]) if one else self._sum_of_errors()
         self._largest: Tensor | None = None
 
     @property
     def terms(self) -> int:
         """One for each record and place."""
         return self._rows * self._errors.shape[1]
+
+    def _sum_of_errors(self) -> Tensor:
+        if not trains(self._layer, "bias"):
+            return self._errors.new_zeros(self._rows, 0, dtype=torch.float32)
+        return self._errors.sum(1, dtype=torch.float32)
 
     @property
     def extent(self) -> tuple[int, int, int]:
@@ -523,7 +589,8 @@ class Dense(Share):
         places, width = self._given.shape[1:]
         found = sums.new_empty(self._rows, dtype=torch.float64)
         numbers = _GRAM_ON_GPU if sums.is_cuda else _GRAM_ON_CPU
-        most = max(1, numbers // (max(width, places) * (entries.shape[1] + places)))
+        one = max(width, places) * (entries.shape[1] + places)
+        most = _equally(self._rows, numbers // one)
         for start in range(0, self._rows, most):
             rows = slice(start, start + most)
             which = entries[rows, None].expand(-1, places, -1)
@@ -596,16 +663,23 @@ class EmbeddingShare(Share):
 
     def __init__(self, layer: nn.Embedding, given: Tensor, errors: Tensor) -> None:
         self._layer, self._rows = layer, len(given)
-        table, width = layer.num_embeddings, layer.embedding_dim
+        width = layer.embedding_dim
         entries = given.reshape(self._rows, -1)
         self._places = entries.shape[1]
-        record = torch.arange(self._rows, device=entries.device)[:, None].expand_as(entries)
         flat = single(errors).reshape(-1, width)
         if layer.padding_idx is not None:
             flat = flat * (entries.reshape(-1, 1) != layer.padding_idx)
-        keys, place = torch.unique(record * table + entries, return_inverse=True)
-        self._summed = _added(flat.new_zeros(len(keys), width), place.flatten(), flat)
-        self._records, self._entries = keys // table, keys % table
+        # The sum of a record's k-th smallest entry stands in row k. How many there are is not asked
+        # for, as a GPU would be waited for: what is beyond them is entry 0 with a sum of zero.
+        ordered, turned = entries.sort(dim=1, stable=True)
+        number = torch.zeros_like(ordered)
+        number[:, 1:] = (ordered[:, 1:] != ordered[:, :-1]).cumsum(1)
+        rank = torch.empty_like(number).scatter_(1, turned, number)
+        record = torch.arange(self._rows, device=entries.device)[:, None]
+        summed = flat.new_zeros(self._rows * self._places, width)
+        _added(summed, (record * self._places + rank).flatten(), flat)
+        self._entries = torch.zeros_like(ordered).scatter_(1, number, ordered)
+        self._sums = torch.unflatten(summed, 0, (self._rows, self._places))
 
     @property
     def terms(self) -> int:
@@ -614,9 +688,7 @@ class EmbeddingShare(Share):
 
     def sizes(self) -> Sizes:
         """Sums of squares; every entry that occurs in a record counts once."""
-        squares = row_squares(self._summed)
-        found = _added(squares.new_zeros(self._rows), self._records, squares)
-        found *= upward(self._places)
+        found = row_squares(self._sums).sum(1).mul_(upward(self._places))
         return Sizes(found, found)
 
     def tied(self, other: Share) -> Share | None:
@@ -625,28 +697,25 @@ class EmbeddingShare(Share):
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """One pass over the entries that occurred."""
-        scaled = self._summed * weights[self._records][:, None]
-        table = scaled.new_zeros(self._layer.num_embeddings, self._layer.embedding_dim)
-        return {"weight": table.index_add_(0, self._entries, scaled)}
+        table = weights.new_zeros(self._layer.num_embeddings, self._layer.embedding_dim)
+        return {"weight": self.add_weighted(weights, table)}
+
+    def add_weighted(self, weights: Tensor, table: Tensor) -> Tensor:
+        """The same, added to a table."""
+        scaled = self._sums * weights[:, None, None]
+        return table.index_add_(0, self._entries.flatten(), scaled.flatten(0, 1))
 
     def each(self) -> dict[str, Tensor]:
         """A whole table for every record."""
-        size = self._rows, self._layer.num_embeddings, self._layer.embedding_dim
-        tables = self._summed.new_zeros(size)
-        tables[self._records, self._entries] = self._summed
-        return {"weight": tables}
+        entries, width = self._layer.num_embeddings, self._layer.embedding_dim
+        tables = self._sums.new_zeros(self._rows * entries, width)
+        record = torch.arange(self._rows, device=self._entries.device)[:, None]
+        _added(tables, (record * entries + self._entries).flatten(), self._sums.flatten(0, 1))
+        return {"weight": torch.unflatten(tables, 0, (self._rows, entries))}
 
     def by_record(self) -> list[Tensor]:
         """The entries that occur in each record and their sums; zeros beyond these."""
-        first = torch.searchsorted(self._records, torch.arange(self._rows).to(self._records))
-        place = torch.arange(len(self._records)).to(first) - first[self._records]
-        size = self._rows, self._places
-        entries, sums = (
-            self._entries.new_zeros(size),
-            self._summed.new_zeros(*size, self._summed.shape[1]),
-        )
-        entries[self._records, place], sums[self._records, place] = self._entries, self._summed
-        return [entries, sums]
+        return [self._entries, self._sums]
 
 
 class Tied(Share):
@@ -682,7 +751,7 @@ class Tied(Share):
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """The sum of both."""
         found = self._dense.weighted(weights)
-        found["weight"].add_(self._table.weighted(weights)["weight"])
+        self._table.add_weighted(weights, found["weight"])
         return found
 
     def each(self) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ from mustdp.noise.exact import (
 )
 from mustdp.numerics.arrays import IntArray
 from mustdp.randomness.keys import BatchKey, NoiseSource
-from mustdp.training.networks.devices import fetched, sent
+from mustdp.training.networks.devices import fetched, kernels_for, sent
 
 # ChaCha20 (RFC 8439) as integer operations on tensors: cryptographic bits where a model is.
 #
@@ -55,11 +55,15 @@ def random_words(key: bytes, nonce: bytes, count: int, device: torch.device) -> 
     blocks = -(-count // WORDS_PER_BLOCK)
     if blocks >= 2**31:
         raise InvalidParameter(f"count must be below 2^34, got {count}")
-    counters = torch.arange(blocks, dtype=torch.int32, device=device)
-    secret = sent(torch.tensor(struct.unpack("<8i", key), dtype=torch.int32), device)
-    once = sent(torch.tensor(struct.unpack("<3i", nonce), dtype=torch.int32), device)
-    run = _compiled_chacha() if device.type == "cuda" else chacha_blocks
-    return run(secret, counters, once).view(torch.int64).flatten()[:count]
+    both = sent(torch.tensor(struct.unpack("<11i", key + nonce), dtype=torch.int32), device)
+    kernels = kernels_for(device)
+    if kernels is not None:
+        found: Tensor = kernels.chacha_words(both, blocks)
+    else:
+        counters = torch.arange(blocks, dtype=torch.int32, device=device)
+        run = _compiled_chacha() if device.type == "cuda" else chacha_blocks
+        found = run(both[:8], counters, both[8:])
+    return found.view(torch.int64).flatten()[:count]
 
 
 def chacha_blocks(key: Tensor, counters: Tensor, nonce: Tensor) -> Tensor:
@@ -204,7 +208,9 @@ def erfinv_is_good() -> bool:
 
 
 #: Values that a GPU works on at once.
-_GPU_CHUNK = 1 << 24
+_GPU_CHUNK = 1 << 26
+#: Values for which a call of compiled code costs more than the passes it saves.
+_FEW_ON_GPU = 1 << 21
 #: Values in doubt that are fetched without asking how many there are; about 5 in a million are.
 _FETCHED_AT_ONCE = 1 << 10
 Candidates = Callable[[Tensor, float, float, float], tuple[Tensor, Tensor]]
@@ -236,8 +242,8 @@ class StepNoise:
         begun, self._begun = self._begun, None  # used once
         if begun is None or begun[0] != step or sum(map(len, begun[1])) != len(flat):
             begun = step, list(self._start(step, len(flat), sums.device))
-        for part, noise in zip(torch.split(flat, _GPU_CHUNK), begun[1], strict=True):
-            part += noise.finished()
+        for part in torch.split(flat, _GPU_CHUNK):
+            part += begun[1].pop(0).finished()
 
     def fuses(self, count: int, parameters: Sequence[nn.Parameter]) -> bool:
         """Whether :meth:`release` takes the place of the passes after one another."""
@@ -281,9 +287,13 @@ def device_noise(ratio: float, count: int, device: torch.device, source: NoiseSo
 
 
 def begin(ratio: float, count: int, device: torch.device, source: NoiseSource) -> Begun:
-    """Start on them."""
+    """Start on them, so that a GPU has them ready when they are needed."""
     check_device(device)
-    words = random_words(source.words(4).tobytes(), bytes(NONCE_BYTES), count, device)
+    key = source.words(4).tobytes()
+
+    def words() -> Tensor:
+        return random_words(key, bytes(NONCE_BYTES), count, device)
+
     return Begun(words, ratio, source)
 
 
@@ -291,15 +301,17 @@ class Begun:
     """The integers that begin with these words; what they leave open, the source decides.
 
     The values in doubt are on their way to the CPU as soon as a GPU has found them; only
-    :meth:`finished` waits for them.
+    :meth:`finished` waits for them. ``again`` makes the words, which are not kept: where more
+    values are in doubt than were sent, it makes the same ones once more.
     """
 
-    def __init__(self, words: Tensor, ratio: float, source: NoiseSource) -> None:
-        law = GAUSSIAN
+    def __init__(self, again: Callable[[], Tensor], ratio: float, source: NoiseSource) -> None:
+        law, words = GAUSSIAN, again()
         widest = float(law.uncertainty(np.array([law.surely_within]))[0])
         within = float(math.floor(ratio * law.surely_within) - 1)
-        run = _compiled_candidates() if words.is_cuda else _candidates
-        self._words, self._ratio, self._source = words, ratio, source
+        many = words.is_cuda and len(words) > _FEW_ON_GPU
+        run = _compiled_candidates() if many else _candidates
+        self._again, self._ratio, self._source = again, ratio, source
         self._found, self._doubtful = run(words, ratio, 0.5 - ratio * widest, within)
         few = min(_FETCHED_AT_ONCE, len(words))
         self._places = torch.nonzero_static(self._doubtful, size=few, fill_value=0).flatten()
@@ -323,13 +335,13 @@ class Begun:
         places, leading = self._places[:number], self._leading[:number].numpy().view(np.uint64)
         if number > len(self._places):
             places = self._doubtful.nonzero().flatten()
-            leading = self._words[places].cpu().numpy().view(np.uint64)
+            leading = self._again()[places].cpu().numpy().view(np.uint64)
         values, undecided = rounded(GAUSSIAN, leading, self._ratio)
         for k in undecided:
             values[k] = settle(
                 GAUSSIAN, int(leading[k]), self._ratio, lambda: int(self._source.words(1)[0])
             )
-        self._found[places] = sent(torch.from_numpy(values), self._words.device)
+        self._found[places] = sent(torch.from_numpy(values), self._found.device)
         return self._found
 
 

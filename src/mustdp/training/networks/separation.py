@@ -523,9 +523,10 @@ class Behind:
     values: Tensor
     place: int
 
-    def records_first(self, values: Tensor) -> Tensor:
-        """``values``, of the same shape as those behind, with one row for each record."""
-        return values.movedim(self.place, 0).squeeze(1)
+
+def records_first(values: Tensor, place: int) -> Tensor:
+    """Values like those behind a tensor, with one row for each record."""
+    return values.movedim(place, 0).squeeze(1)
 
 
 def is_batched(value: Tensor) -> bool:

@@ -508,6 +508,8 @@ class PrivateTrainer(NotCopied):
             unit = 1.0 if self._bands is None else STRATEGY_UNIT
             self._bound = bound_for(self._max_grad_norm, self._deviation / unit, workload)
             self._noise = StepNoise(key, self._deviation / (self._bound.step * unit))
+            with exclusive(self._module):
+                self._places.capture(tried[0].rows, rows, self._bound)
             if self._bands is not None:
                 self._bands.check(
                     2.0 * workload.copies * max_grad_norm / self._bound.step + 2.0**40
