@@ -384,7 +384,8 @@ class Clipper:
         known = isinstance(self.way, Bookkeeping) and not self.way.alone
         draws = any(isinstance(m, _DropoutNd) and m.training and m.p for m in self._model.modules())
         fixed = self.rule.state() is None and not self.rule.released and self._mixed is None
-        if not known or draws or not fixed or self.slots.number != 1 or not rows.target.is_cuda:
+        plain = self.slots.number == 1 and rows.weights is None and rows.target.is_cuda
+        if not known or draws or not fixed or not plain:
             return None
 
         def add(piece: Rows, counts: Tensor, totals: Totals) -> Contributions:
