@@ -42,7 +42,7 @@ USES = {
     "fast": [f"release ages.csv --statistic mean {MEAN}"],
 }
 #: Tools, which ./test and ./docs-site install and use themselves.
-TOOLS = {"dev", "site", "bench", "interop"}
+TOOLS = {"dev", "site", "bench", "interop", "models"}
 
 
 def check(wheel: Path, extra: str) -> None:
