@@ -473,7 +473,7 @@ READ = (
 #: What may be rounded to nearest by a format: sizes, shares, times, limits that are constants.
 NEAREST = {
     "_LARGEST", "SMALLEST", "SMALLEST_DELTA", "_PATIENCE", "drawn.width", "expected_distinct",
-    "noise_share", "ratio", "seconds", "share", "speed",
+    "noise_share", "ratio", "seconds", "share", "speed", "statistic",
     "st_size", "trial.test_accuracy",
     "majority_baseline", "value", "low", "high",
 }  # fmt: skip

@@ -187,7 +187,8 @@ def test_a_step_that_breaks_off_is_made_again_from_the_same_sums() -> None:
         torch.nn.Linear(6, 3), budget=found, max_grad_norm=0.5, seed=4, optimizer=None
     )
     other.model.load_state_dict(network.state_dict())
-    clipped, broken = run._clipped, []
+    clipped: Any = run._clipped
+    broken: list[bool] = []
 
     def once(*given: Any) -> Any:
         if run.steps == 4 and not broken:
@@ -195,7 +196,7 @@ def test_a_step_that_breaks_off_is_made_again_from_the_same_sums() -> None:
             raise RuntimeError("a kernel failed")
         return clipped(*given)
 
-    run._clipped = once  # type: ignore[method-assign]
+    run._clipped = once  # type: ignore[assignment, method-assign]
     for _ in range(9):
         other.compute_gradients()
         try:
