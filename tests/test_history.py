@@ -77,6 +77,7 @@ def test_a_planted_change_is_noticed() -> None:
     assert len(history.doubled(LATEST["ratios"], slower)) == len(slower)
 
 
+@pytest.mark.slow  # a time, even as a ratio, depends on the machine
 def test_no_ratio_has_doubled_since_the_last_version() -> None:
     """What is measured on a busy machine may be off once, not three times in a row."""
     slower = set(LATEST["ratios"])
@@ -88,6 +89,7 @@ def test_no_ratio_has_doubled_since_the_last_version() -> None:
     pytest.fail(f"{sorted(slower)} took {now}, before: {LATEST['ratios']}")
 
 
+@pytest.mark.slow
 def test_a_ratio_that_doubles_is_measured() -> None:
     def work(count: int) -> float:
         return sum(math.sqrt(k) for k in range(count))
