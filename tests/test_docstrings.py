@@ -29,7 +29,7 @@ def sections(docstring: str | None) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     lines = inspect.cleandoc(docstring or "").splitlines()
     names: list[str] = []
-    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+    for line, after in zip(lines, [*lines[1:], ""], strict=False):
         if line and after == "-" * len(line):
             names = found.setdefault(line, [])
         elif line and not line.startswith((" ", "-")):
@@ -37,24 +37,26 @@ def sections(docstring: str | None) -> dict[str, list[str]]:
     return found
 
 
-def parameters(called: Callable[..., Any], docstring: str | None) -> list[str]:
-    """What is wrong with a list of parameters."""
+def parameters(called: Callable[..., Any], docstring: str | None, others: str = "") -> list[str]:
+    """What is wrong with a list of parameters; ``others`` are docstrings that it refers to."""
     taken = [
         str(one.replace(annotation=one.empty, default=one.empty))  # with its stars
         for one in inspect.signature(called).parameters.values()
         if one.name not in ("self", "cls")
     ]
-    said = sections(docstring)
-    both = [name for title in TAKEN for name in said.get(title, ())]
-    wrong = [f"{name} is not documented" for name in taken if name not in both]
-    unknown = (name for name in said.get("Parameters", ()) if name not in taken)
-    return wrong + [f"there is no {name}" for name in unknown] + defaults(called, docstring)
+    text = f"{inspect.cleandoc(docstring or '')}\n\n{others}"
+    listed = [name for title in TAKEN for name in sections(text).get(title, ())]
+    wrong = [f"{name} is not documented" for name in taken if name not in listed]
+    unknown = (name for name in sections(docstring).get("Parameters", ()) if name not in taken)
+    return wrong + [f"there is no {name}" for name in unknown] + defaults(called, text)
 
 
 def defaults(called: Callable[..., Any], docstring: str | None) -> list[str]:
     """Defaults that are another value in the signature; what is no plain value is passed over."""
-    text, wrong = inspect.cleandoc(docstring or ""), []
-    for name, value in re.findall(r"^(\w+) : .*\bdefault=(.+)$", text, re.MULTILINE):
+    wrong, text = [], inspect.cleandoc(docstring or "")
+    first = dict(reversed(re.findall(r"^(\w+) : (.+)$", text, re.MULTILINE)))
+    for name, kind in first.items():
+        value = kind.partition("default=")[2]
         one = inspect.signature(called).parameters.get(name)
         with suppress(SyntaxError, ValueError):
             if one is not None and one.default != ast.literal_eval(value):
@@ -102,21 +104,24 @@ def methods(described: type) -> Iterator[tuple[str, Callable[..., Any], str | No
 def problems(public: Any) -> list[str]:
     """Everything that is wrong with the docstring of a function, or of a class and its methods."""
     if not inspect.isclass(public):
-        return parameters(public, public.__doc__) + returns(public, public.__doc__)
+        others = referred(public)
+        elsewhere = "what is returned" in public.__doc__ and sections(others).keys() & {*GIVEN}
+        given = [] if elsewhere else returns(public, public.__doc__)
+        return parameters(public, public.__doc__, others) + given
     wrong = attributes(public)
     if Protocol in public.__bases__:
         wrong += parameters(public.__call__, public.__doc__)
     elif not issubclass(public, Enum | Exception) or "__init__" in public.__dict__:
-        wrong += parameters(public, documentation(public))
+        wrong += parameters(public, public.__doc__, referred(public))
     return wrong + of_methods(public)
 
 
-def documentation(described: type) -> str:
-    """The docstring of a class, and those of the base classes that it refers to for the rest."""
-    own = described.__doc__ or ""
-    named = re.findall(r"are those of\s+:class:`(\w+)`", own)
-    bases = [one for one in described.__mro__[1:] if one.__name__ in named]
-    return "\n\n".join(inspect.cleandoc(text or "") for text in (own, *(b.__doc__ for b in bases)))
+def referred(public: Any) -> str:
+    """The docstrings of the functions and base classes to which one refers for what they share."""
+    named = re.findall(r"\bare\s+those\s+of\s+:(?:class|func):`([\w.]+)`", public.__doc__ or "")
+    bases = {one.__name__: one for one in getattr(public, "__mro__", ())}
+    others = [bases.get(name) or attrgetter(FULL_NAMES[name])(mustdp) for name in named]
+    return "\n\n".join(inspect.cleandoc(one.__doc__ or "") for one in others)
 
 
 def of_methods(described: type) -> list[str]:
@@ -149,6 +154,8 @@ NAMES = [
         for name in bridge.__all__
     ),
 ]
+#: Public names as docstrings write them: as a whole, or the last part alone.
+FULL_NAMES = {short: name for name in NAMES for short in (name, name.rpartition(".")[2])}
 #: The name of a type, a version, modules, two themes.
 NOT_CALLED = {
     "types.Plan", "__version__", "plot", "interop", *SPACES, "plot.LIGHT", "plot.DARK",
@@ -204,6 +211,25 @@ class Wrong:
         int
             It is not.
         """
+
+
+def referring(n: int, m: int = 3, other: int = 1) -> int:
+    """The parameters are those of :func:`wor`, and ``m`` is 2 by default.
+
+    Parameters
+    ----------
+    m : int, default=2
+        Not so.
+    """
+    return n + m + other
+
+
+def test_what_is_referred_to_is_compared_too() -> None:
+    assert problems(referring) == [
+        "other is not documented",
+        "m is not 2 by default",
+        "Returns is missing",
+    ]
 
 
 def test_docstrings_that_have_drifted_are_found() -> None:

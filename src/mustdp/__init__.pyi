@@ -28,10 +28,10 @@ from mustdp.errors import NumericalFailure as NumericalFailure
 from mustdp.estimation.bootstrap import private_bootstrap as private_bootstrap
 from mustdp.estimation.release import private_release as private_release
 from mustdp.ledger.ledger import Ledger as Ledger
-from mustdp.mechanisms.discrete_gaussian import discrete_gaussian as discrete_gaussian
-from mustdp.mechanisms.discrete_laplace import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.exponential_mechanism import exponential_mechanism as exponential_mechanism
 from mustdp.mechanisms.exponential_mechanism import permute_and_flip as permute_and_flip
+from mustdp.mechanisms.integers import discrete_gaussian as discrete_gaussian
+from mustdp.mechanisms.integers import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.randomized_response import randomized_response as randomized_response

@@ -690,11 +690,11 @@ def _bounds(
     """The same from the atoms as they are tabulated."""
     relation = work.relation
     pure = work.pure
-    if pure is not None and isinstance(question, DeltaAt) and question.epsilon >= pure.upper:
+    if pure is not None and isinstance(question, DeltaAt) and question.at >= pure.upper:
         return Bounds(0.0, 0.0, "none", "both", 0.0, relation)  # no loss is that large
     if work.steps == 1:  # nothing to compose: the profiles themselves are the answer
         return _uncomposed(work.pairs[0], question, relation, pure, both_sides=both_sides)
-    if isinstance(question, EpsilonAt) and work.beyond >= question.delta:
+    if isinstance(question, EpsilonAt) and work.beyond >= question.at:
         return Bounds(0.0, math.inf, "none", "both", math.inf, relation)
 
     seen: list[Bounds] = []
@@ -710,7 +710,7 @@ def _bounds(
         if pure is not None:
             upper = _within(pure, above, question, upper)
             if isinstance(question, DeltaAt):
-                lower, name = max((lower, name), (pure.attained(question.epsilon), "aligned"))
+                lower, name = max((lower, name), (pure.attained(question.at), "aligned"))
         lower = consistent(lower, upper)
         room = question.tolerance(upper, accuracy)
         if math.isinf(upper) or upper - lower <= room:
@@ -755,7 +755,7 @@ def _within(pure: Pure, above: UpperSide, question: Question, upper: float) -> f
     """
     if not isinstance(question, DeltaAt):
         return min(upper, pure.upper)
-    left, furthest = pure.upper - question.epsilon, _CHORD_SHARE * pure.upper
+    left, furthest = pure.upper - question.at, _CHORD_SHARE * pure.upper
     away = 4.0 * left
     while away <= furthest:
         start = pure.upper - away

@@ -1178,21 +1178,8 @@ def most_steps(
 ) -> Solution:
     """The largest number of steps whose certified epsilon is at most ``epsilon``.
 
-    Parameters
-    ----------
-    scheme : Scheme
-        How batches are drawn.
-    mechanism : Mechanism
-        The noise, of a known size.
-    epsilon : float
-        What the certified epsilon must not exceed, above 0 and at most 500.
-    delta : float
-        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
-    relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means add_remove where every draw is by Poisson
-        sampling or random allocation, and replace_one otherwise.
-    group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to this many.
+    ``scheme`` and ``mechanism`` are those of :func:`one_step`; the other parameters are those of
+    :func:`calibrate_plan`.
 
     Returns
     -------
@@ -1235,6 +1222,8 @@ def largest_batch(
 ) -> Solution:
     """The largest m whose certified epsilon is at most ``epsilon``, for a scheme by name.
 
+    Further parameters are those of :func:`calibrate_plan`.
+
     Parameters
     ----------
     name : str
@@ -1245,17 +1234,8 @@ def largest_batch(
         Number of records, at least 1.
     b : int, default=None
         Size of the first of two stages, for schemes that have two.
-    epsilon : float
-        What the certified epsilon must not exceed, above 0 and at most 500.
-    delta : float
-        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
     steps : int
         Number of steps, each on a batch of its own, from 1 to 1e9.
-    relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means add_remove where every draw is by Poisson
-        sampling or random allocation, and replace_one otherwise.
-    group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to this many.
 
     Returns
     -------
@@ -1310,6 +1290,8 @@ def smallest_first_stage(
 
     A larger first stage means fewer repeated copies, hence less privacy spent at equal noise.
 
+    Further parameters are those of :func:`calibrate_plan`.
+
     Parameters
     ----------
     name : {"must-ow", "must-ww"}
@@ -1320,17 +1302,8 @@ def smallest_first_stage(
         Number of records, at least 1.
     m : int
         Size of a batch, copies counted, at least 1.
-    epsilon : float
-        What the certified epsilon must not exceed, above 0 and at most 500.
-    delta : float
-        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
     steps : int
         Number of steps, each on a batch of its own, from 1 to 1e9.
-    relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means add_remove where every draw is by Poisson
-        sampling or random allocation, and replace_one otherwise.
-    group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to this many.
 
     Returns
     -------

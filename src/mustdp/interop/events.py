@@ -41,9 +41,8 @@ from mustdp.accounting.plan import Plan, repeat, select_best, sequence, subsampl
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.files.reading import read_json
 from mustdp.limits import MOST_STEPS
-from mustdp.mechanisms.discrete_gaussian import discrete_gaussian
-from mustdp.mechanisms.discrete_laplace import discrete_laplace
 from mustdp.mechanisms.exponential_mechanism import exponential_mechanism
+from mustdp.mechanisms.integers import discrete_gaussian, discrete_laplace
 from mustdp.mechanisms.mechanism import gaussian, laplace
 from mustdp.mechanisms.randomized_response import randomized_response
 from mustdp.mechanisms.relation import Relation

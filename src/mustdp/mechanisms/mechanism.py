@@ -457,16 +457,7 @@ class AdditiveNoise(Mechanism):
 class Gaussian(AdditiveNoise):
     """Gaussian noise of standard deviation sigma; contributions bounded in the 2-norm.
 
-    Exactly one of ``noise_multiplier`` and ``shift`` is given.
-
-    Parameters
-    ----------
-    noise_multiplier : float, default=None
-        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
-        from 1e-9 to 1e9.
-    shift : float, default=None
-        How far one copy of the differing record moves the output, over the scale of the noise; from
-        1e-9 to 1e9.
+    The parameters are those of :func:`gaussian`, which makes it.
 
     Examples
     --------
@@ -482,16 +473,7 @@ class Gaussian(AdditiveNoise):
 class Laplace(AdditiveNoise):
     """Laplace noise of scale parameter b (standard deviation sqrt(2) b) on a single number.
 
-    Exactly one of ``noise_multiplier`` and ``shift`` is given.
-
-    Parameters
-    ----------
-    noise_multiplier : float, default=None
-        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
-        from 1e-9 to 1e9.
-    shift : float, default=None
-        How far one copy of the differing record moves the output, over the scale of the noise; from
-        1e-9 to 1e9.
+    Made by :func:`laplace`; the parameters are those of :func:`gaussian`.
 
     Examples
     --------
@@ -531,19 +513,7 @@ def gaussian(*, noise_multiplier: float | None = None, shift: float | None = Non
 def laplace(*, noise_multiplier: float | None = None, shift: float | None = None) -> Laplace:
     """Laplace noise on one number, by noise multiplier scale / C or by shift; one of them is given.
 
-    Parameters
-    ----------
-    noise_multiplier : float, default=None
-        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
-        from 1e-9 to 1e9.
-    shift : float, default=None
-        How far one copy of the differing record moves the output, over the scale of the noise; from
-        1e-9 to 1e9.
-
-    Returns
-    -------
-    Laplace
-        A plan of one release, to be subsampled and repeated.
+    Parameters, and what is returned, are those of :func:`gaussian`.
 
     Examples
     --------

@@ -142,7 +142,7 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
     ),
     RegisteredMechanism(
         "discrete-laplace",
-        "mustdp.mechanisms.discrete_laplace",
+        "mustdp.mechanisms.integers",
         "discrete Laplace noise on an integer",
         arguments=(
             Argument(
@@ -160,7 +160,7 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
     ),
     RegisteredMechanism(
         "discrete-gaussian",
-        "mustdp.mechanisms.discrete_gaussian",
+        "mustdp.mechanisms.integers",
         "discrete Gaussian noise on an integer",
         arguments=(
             Argument(

@@ -177,16 +177,12 @@ class Epoch(ABC):
 class RandomAllocation(Epoch):
     """Every record goes to ``times`` distinct ones of ``bins`` batches, uniformly, independently.
 
+    The other parameters are those of :func:`random_allocation`, which makes it.
+
     Parameters
     ----------
-    n : int
-        Number of records, at least 1.
-    bins : int
-        Number of batches of a whole epoch, from 1 to 2**31 - 1.
     steps : int, default=0
         How many batches are released, from the first on; 0 means all of them.
-    times : int, default=1
-        How many distinct batches every record is in, from 1 to ``bins``.
 
     Examples
     --------
@@ -236,12 +232,10 @@ class RandomAllocation(Epoch):
 class Shuffle(Epoch):
     """A random order of the records, cut into batches of ``m``; the last one may be smaller.
 
+    Made by :func:`shuffle`; the other parameters are those of :func:`wor`.
+
     Parameters
     ----------
-    n : int
-        Number of records, at least 1.
-    m : int
-        Size of a batch, from 1 to n.
     steps : int, default=0
         How many batches are released, from the first on; 0 means all of them.
 
@@ -314,12 +308,7 @@ def random_allocation(n: int, bins: int, times: int = 1) -> RandomAllocation:
 def shuffle(n: int, m: int) -> Shuffle:
     """One epoch of a shuffled loader: ``n`` records in random order, in batches of ``m``.
 
-    Parameters
-    ----------
-    n : int
-        Number of records, at least 1.
-    m : int
-        Size of a batch, from 1 to n.
+    The parameters are those of :func:`wor`.
 
     Returns
     -------

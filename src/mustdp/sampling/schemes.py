@@ -198,12 +198,7 @@ class Scheme(ABC):
 class Poisson(Scheme):
     """Every record is taken independently with chance ``rate``.
 
-    Parameters
-    ----------
-    n : int
-        Number of records, at least 1.
-    rate : float
-        Chance of every record to be in a batch, from 0 to 1.
+    The parameters are those of :func:`poisson`, which makes it.
 
     Examples
     --------
@@ -258,14 +253,7 @@ class Poisson(Scheme):
 class TruncatedPoisson(Scheme):
     """Poisson sampling with a cap: of a larger batch ``cap`` records are kept, uniformly at random.
 
-    Parameters
-    ----------
-    n : int
-        The most records there can be, at least 1; where a record is replaced, their number.
-    rate : float
-        Chance of every record to be drawn, from 0 to 1.
-    cap : int
-        The most records in a batch, at least 1.
+    The parameters are those of :func:`truncated_poisson`, which makes it.
 
     Examples
     --------
@@ -403,18 +391,7 @@ class TruncatedPoisson(Scheme):
 class Multistage(Scheme):
     """Any number of stages, each with or without replacement; batches have a fixed size.
 
-    Parameters
-    ----------
-    n : int
-        Number of records, at least 1.
-    stages : sequence of (kind, size)
-        The stages from first to last: each draws ``size`` entries of what the one before has left,
-        without ("wor") or with ("wr") replacement.
-
-    Raises
-    ------
-    InvalidParameter
-        A stage draws more entries without replacement than there are.
+    The parameters are those of :func:`multistage`, which makes it.
 
     Examples
     --------
@@ -590,12 +567,7 @@ def wor(n: int, m: int) -> Multistage:
 def wr(n: int, m: int) -> Multistage:
     """``m`` draws from ``n`` records with replacement.
 
-    Parameters
-    ----------
-    n : int
-        Number of records, at least 1.
-    m : int
-        Size of a batch, copies counted, at least 1.
+    The parameters are those of :func:`wor`, but ``m``, copies counted, may exceed ``n``.
 
     Returns
     -------
@@ -640,14 +612,7 @@ def must_ow(n: int, b: int, m: int) -> Multistage:
 def must_ww(n: int, b: int, m: int) -> Multistage:
     """``b`` draws from ``n`` with replacement, then ``m`` draws from those with replacement.
 
-    Parameters
-    ----------
-    n : int
-        Number of records, at least 1.
-    b : int
-        Size of the first of two stages, at least 1.
-    m : int
-        Size of a batch, copies counted, at least 1.
+    The parameters are those of :func:`must_ow`, but ``b`` may exceed ``n``.
 
     Returns
     -------
@@ -666,14 +631,8 @@ def must_ww(n: int, b: int, m: int) -> Multistage:
 def must_wo(n: int, b: int, m: int) -> Multistage:
     """``b`` draws from ``n`` with replacement, then ``m`` of those without: the law of ``wr``.
 
-    Parameters
-    ----------
-    n : int
-        Number of records, at least 1.
-    b : int
-        Size of the first of two stages, at least 1.
-    m : int
-        Size of a batch, from 1 to b.
+    The parameters are those of :func:`must_ow`, but ``b`` may exceed ``n`` and ``m`` is at most
+    ``b``.
 
     Returns
     -------
@@ -692,14 +651,7 @@ def must_wo(n: int, b: int, m: int) -> Multistage:
 def must_oo(n: int, b: int, m: int) -> Multistage:
     """``b`` of ``n`` without replacement, then ``m`` of those without: the law of ``wor``.
 
-    Parameters
-    ----------
-    n : int
-        Number of records, at least 1.
-    b : int
-        Size of the first of two stages, from 1 to n.
-    m : int
-        Size of a batch, from 1 to b.
+    The parameters are those of :func:`must_ow`, but ``m`` is at most ``b``.
 
     Returns
     -------

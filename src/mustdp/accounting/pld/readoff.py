@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -110,16 +110,19 @@ _DELTA_FACTOR = 4.0
 _SMALL_EPSILON = 1e-3
 
 
+@dataclass(frozen=True)
 class Question(ABC):
     """What is asked, and at which value of the other parameter."""
 
-    #: What is asked for.
-    name: ClassVar[str]
+    at: float
 
-    @property
-    @abstractmethod
-    def at(self) -> float:
-        """The value of the other parameter."""
+    #: What is asked for, the other parameter, and its range.
+    name: ClassVar[str]
+    given: ClassVar[str]
+    allowed: ClassVar[Mapping[str, float]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", checks.real(self.given, self.at, **self.allowed))
 
     @abstractmethod
     def of_composed(self, loss: ComposedLoss) -> float:
@@ -142,30 +145,19 @@ class Question(ABC):
 class DeltaAt(Question):
     """What is delta at this epsilon?"""
 
-    epsilon: float
-
-    name = "delta"
-
-    def __post_init__(self) -> None:
-        asked = checks.real("epsilon", self.epsilon, **EPSILON_RANGE)
-        object.__setattr__(self, "epsilon", asked)
-
-    @property
-    def at(self) -> float:
-        """The epsilon in question."""
-        return self.epsilon
+    name, given, allowed = "delta", "epsilon", EPSILON_RANGE
 
     def of_composed(self, loss: ComposedLoss) -> float:
         """Read off at the epsilon."""
-        return loss.delta(self.epsilon)
+        return loss.delta(self.at)
 
     def of_profile(self, profile: Profile) -> float:
         """The profile's own value."""
-        return float(profile(np.array([self.epsilon]))[0])
+        return float(profile(np.array([self.at]))[0])
 
     def of_pair(self, pair: ConcretePair, near: float = math.inf) -> float:
         """What a half-line near the best one attains."""
-        return pair.attained(self.epsilon)
+        return pair.attained(self.at)
 
     def tolerance(self, answer: float, accuracy: float) -> float:
         """In proportion to delta, however small."""
@@ -176,30 +168,19 @@ class DeltaAt(Question):
 class EpsilonAt(Question):
     """What is epsilon at this delta?"""
 
-    delta: float
-
-    name = "epsilon"
-
-    def __post_init__(self) -> None:
-        asked = checks.real("delta", self.delta, **DELTA_RANGE)
-        object.__setattr__(self, "delta", asked)
-
-    @property
-    def at(self) -> float:
-        """The delta in question."""
-        return self.delta
+    name, given, allowed = "epsilon", "delta", DELTA_RANGE
 
     def of_composed(self, loss: ComposedLoss) -> float:
         """Solved on the side of the losses."""
-        return loss.epsilon(self.delta)
+        return loss.epsilon(self.at)
 
     def of_profile(self, profile: Profile) -> float:
         """The first epsilon at which the profile is small enough."""
-        return first_below(profile, self.delta)
+        return first_below(profile, self.at)
 
     def of_pair(self, pair: ConcretePair, near: float = math.inf) -> float:
         """The last epsilon at which the pair attains more, looked for below ``near`` first."""
-        return last_above(pair, self.delta, near)
+        return last_above(pair, self.at, near)
 
     def tolerance(self, answer: float, accuracy: float) -> float:
         """In proportion to epsilon, unless that is tiny."""

@@ -302,6 +302,8 @@ def one_step(
 ) -> OneStep:
     """Bound delta(epsilon) of ``mechanism`` applied once to one draw of ``scheme``.
 
+    Further parameters are those of :func:`account`.
+
     Parameters
     ----------
     scheme : Scheme
@@ -310,11 +312,6 @@ def one_step(
         The noise, of a known size.
     epsilon : array_like
         The epsilons to ask about, from 0 to 600.
-    relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means add_remove where every draw is by Poisson
-        sampling or random allocation, and replace_one otherwise.
-    group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to this many.
 
     Returns
     -------

@@ -98,24 +98,15 @@ def epsilon_against_steps(
 ) -> Axes:
     """Draw epsilon against the number of steps, one band per name.
 
+    Further parameters, and what is returned, are those of :func:`profile_bands`.
+
     Parameters
     ----------
     bands : mapping of str to mapping of int to Bounds
         Bounds by number of steps, by name, for example ``{"wor": {k: md.account(md.repeat(k,
         step)).epsilon(1e-5) for k in (10, 100)}}``.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
-    theme : Theme, default=None
-        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
-    legend : bool, default=True
-        Whether to draw a legend.
     mark : (float, float), default=None
         A target (steps, epsilon) to be shown.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes that were drawn on; nothing is shown or saved.
 
     Examples
     --------
@@ -177,23 +168,14 @@ def multiplicity_law(
     The chance of no copy at all is one minus eta and, close to one as it mostly is, would hide the
     rest.
 
+    Further parameters, and what is returned, are those of :func:`profile_bands`.
+
     Parameters
     ----------
     schemes : iterable of Scheme
         At least one.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
-    theme : Theme, default=None
-        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
-    legend : bool, default=True
-        Whether to draw a legend.
     smallest : float, default=1e-9
         Chances below this are left out.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes that were drawn on; nothing is shown or saved.
 
     Examples
     --------
@@ -271,24 +253,15 @@ def aligned_profile(
 
     Markers sit where the base epsilon is a whole number.
 
+    Further parameters, and what is returned, are those of :func:`profile_bands`.
+
     Parameters
     ----------
     results : iterable of Amplification
         At least one, each with rows.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
-    theme : Theme, default=None
-        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
-    legend : bool, default=True
-        Whether to draw a legend.
     linear_within : float, default=None
         Makes the upright axis linear up to this size and logarithmic beyond it on both sides, so
         that small differences can be seen next to large ones; None makes all of it linear.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes that were drawn on; nothing is shown or saved.
 
     Examples
     --------
@@ -393,6 +366,8 @@ def contours(
     Both axes are logarithmic. Shades run from dark to bright as the value grows; the numbers on the
     lines say the same without colour.
 
+    Further parameters, and what is returned, are those of :func:`profile_bands`.
+
     Parameters
     ----------
     b : array_like
@@ -408,15 +383,6 @@ def contours(
         How many contours there are, or at which values.
     mark : (float, float), default=None
         A pair (b, m) to be shown.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
-    theme : Theme, default=None
-        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes that were drawn on; nothing is shown or saved.
 
     Examples
     --------

@@ -166,6 +166,8 @@ def loss_curves(
 
     Losses on training records are not private: the picture is for those who may see the data.
 
+    Further parameters, and what is returned, are those of :func:`profile_bands`.
+
     Parameters
     ----------
     losses : mapping of str to array_like
@@ -175,17 +177,6 @@ def loss_curves(
         How many steps are averaged over.
     label : str, default="loss"
         What was measured.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
-    theme : Theme, default=None
-        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
-    legend : bool, default=True
-        Whether to draw a legend.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes that were drawn on; nothing is shown or saved.
 
     Examples
     --------
@@ -240,21 +231,12 @@ def ledger(
     A step for each charge, at the time it was made; the dashed line is the limit, the shade between
     the two what is left.
 
+    Further parameters, and what is returned, are those of :func:`profile_bands`.
+
     Parameters
     ----------
     opened : LedgerFile
         What :meth:`Ledger.open` gave.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
-    theme : Theme, default=None
-        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
-    legend : bool, default=True
-        Whether to draw a legend.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes that were drawn on; nothing is shown or saved.
 
     Examples
     --------

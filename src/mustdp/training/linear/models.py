@@ -362,7 +362,31 @@ def split_weights(weights: FloatArray, fit_intercept: bool) -> tuple[FloatArray,
 # Noise, clipping and accounting are in ``descent.py`` and ``mustdp.calibration.budget``.
 
 
-class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+class _Scored:
+    """scikit-learn's score, whose errors might quote its arguments."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """How good the predictions are, which no guarantee covers.
+
+        Parameters
+        ----------
+        X : array_like
+            Rows ``(records, features)``.
+        y : array_like
+            One target or label per row.
+        sample_weight : array_like, default=None
+            One weight per row.
+
+        Returns
+        -------
+        float
+            Regression: the coefficient of determination, at most 1. Classes: the share of rows
+            whose class is predicted.
+        """
+        return float(checked(super().score, X, y, sample_weight))  # type: ignore[misc]
+
+
+class DPLinearRegression(_Scored, RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear regression with certified differential privacy.
 
     Minimises the mean of (x'w + c - y)^2 by noisy gradient descent; the gradient of a record is
@@ -398,25 +422,6 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
         """
         return self._scores(X)[:, 0]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination of the predictions, which no guarantee covers.
-
-        Parameters
-        ----------
-        X : array_like
-            Rows ``(records, features)``.
-        y : array_like
-            One target per row.
-        sample_weight : array_like, default=None
-            One weight per row.
-
-        Returns
-        -------
-        float
-            At most 1.
-        """
-        return float(checked(super().score, X, y, sample_weight))
-
     def _checks_of_y(self) -> dict[str, Any]:
         return {"y_numeric": True}
 
@@ -435,7 +440,7 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+class DPLogisticRegression(_Scored, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Logistic regression, binary or multinomial, with certified differential privacy.
 
     Two classes share one score and the gradient (p - y) (x, 1); K > 2 classes have K scores.
@@ -518,25 +523,6 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         scores = self._scores(X)
         best = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(int)
         return np.asarray(self.classes_[best])
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of rows whose class is predicted, which no guarantee covers.
-
-        Parameters
-        ----------
-        X : array_like
-            Rows ``(records, features)``.
-        y : array_like
-            One label per row.
-        sample_weight : array_like, default=None
-            One weight per row.
-
-        Returns
-        -------
-        float
-            Between 0 and 1.
-        """
-        return float(checked(super().score, X, y, sample_weight))
 
     def _read_targets(self, y: NDArray[Any]) -> tuple[Loss, NDArray[Any], dict[str, Any]]:
         check_classification_targets(y)
