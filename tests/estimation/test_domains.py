@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,17 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
+from mustdp.estimation.queries import JointSums, Piece
+from mustdp.estimation.release import clustered
+from mustdp.estimation.schema import Column, PublicSchema, Range
+from mustdp.estimation.statistics.counts import CellCounts, Within
+from mustdp.estimation.statistics.domains import DomainInfluences, SumsOfTerms
+from mustdp.estimation.statistics.moments import Moments
+from mustdp.estimation.tables import Dimension, Groupings
+from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Relation
 from tests.estimation.release.simulated import accepted
+from tests.estimation.release.swapping import allowed
 
 RNG = np.random.default_rng(0)
 SIZE = 20_000
@@ -97,6 +109,22 @@ def test_comparisons_take_the_worst() -> None:
     assert np.isnan(result.covariance("mean")[0, 1])
 
 
+@pytest.mark.parametrize("statistic", ["mean", "sd"])
+def test_engines_are_refused_before_anything_is_charged(statistic: str) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    ledger = md.Ledger()
+    weights: dict[str, Any] = {}
+    if statistic == "mean":
+        weights = {"weights": "w", "largest_weight": 2.0}
+    people = PEOPLE.assign(w=1.0)  # noqa: F841  read by its name
+    with pytest.raises(InvalidParameter, match="must be read into memory"):
+        md.private_release(
+            duckdb.sql("SELECT * FROM people"), statistic, noise_multiplier=3.0, ledger=ledger,
+            **GIVEN, **weights,
+        )  # fmt: skip
+    assert ledger.steps == 0
+
+
 def test_small_groups_are_not_known() -> None:
     frame = sample(np.random.default_rng(1))
     result = released(frame, 5000.0, 1)
@@ -106,8 +134,9 @@ def test_small_groups_are_not_known() -> None:
 @pytest.mark.parametrize(
     ("statistic", "more", "match"),
     [
-        ("median", {}, "for groups within strata"),
-        ("sd", {}, "for groups within strata"),
+        ("gini", {}, "for groups within strata"),
+        ("mode", {}, "for groups within strata"),
+        ("median", {"cluster": "x", "largest_cluster": 2}, "must not be a quantile with clusters"),
         ("mean", {"consistent": True}, "must not be given with consistent"),
         ("mean", {"by": "stratum", "groups": ["a"]}, "another column than strata"),
         ("count", {"population": None}, "population must be a number"),
@@ -116,3 +145,247 @@ def test_small_groups_are_not_known() -> None:
 def test_bad_input(statistic: str, more: dict[str, Any], match: str) -> None:
     with pytest.raises(InvalidParameter, match=match):
         md.private_release(PEOPLE, statistic, noise_multiplier=3.0, **{**GIVEN, **more})
+
+
+# Weights and clusters: the linearised variance of survey sampling, as R's svyby has it.
+
+
+HOMES = np.repeat(np.arange(6000), 4)[:SIZE]
+LARGE = PEOPLE.assign(
+    # Clusters of up to 4 in one stratum, alike; and how many in the population a record stands for.
+    cluster=HOMES + 10_000 * SMALL,
+    x=np.clip(PEOPLE["x"] + 8 * np.random.default_rng(8).normal(size=6000)[HOMES], 0, 100),
+    w=RNG.choice([1.0, 2.0, 3.0], SIZE),
+)
+WEIGHTS: dict[str, Any] = {"weights": "w", "largest_weight": 3.0}
+CLUSTERS: dict[str, Any] = {"cluster": "cluster", "largest_cluster": 4}
+DESIGNS = {
+    "weights": WEIGHTS,
+    "clusters": CLUSTERS,
+    "whole clusters": {**CLUSTERS, "unit": "cluster"},
+    "both": {**WEIGHTS, **CLUSTERS},
+}
+
+
+def linearised(frame: pd.DataFrame, z: Any, design: dict[str, Any]) -> float:
+    """The standard error of sum_h W_h sum(t z) / sum(t) over the strata."""
+    weight = frame["w"] if "weights" in design else pd.Series(1.0, index=frame.index)
+    found = 0.0
+    for name, own in frame.groupby("stratum"):
+        t, values = weight[own.index], z[own.index]
+        parts = t * (values - float((t * values).sum() / t.sum()))
+        if "cluster" in design:
+            parts = parts.groupby(own["cluster"]).sum()
+            parts *= np.sqrt(len(parts) / (len(parts) - 1.0))
+        found += (SHARES[name] / float(t.sum())) ** 2 * float((parts**2).sum())
+    return float(np.sqrt(found))
+
+
+@pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS)
+def test_errors_are_the_linearised_ones(design: dict[str, Any]) -> None:
+    frame = LARGE
+    given = {**GIVEN, "population": 10**9, **design}
+    with pytest.warns(md.types.SeededRelease):
+        result = md.private_release(
+            frame, [*ASKED, "sd", "histogram:2"], noise_multiplier=1e-3, seed=1, **given
+        )
+    weight = frame["w"] if "weights" in design else pd.Series(1.0, index=frame.index)
+    a = weight * frame["stratum"].map(SHARES) / weight.groupby(frame["stratum"]).transform("sum")
+    for group in ("F", "total"):
+        inside = (frame["sex"] == group) | (group == "total")
+        share = float((a * inside).sum())
+        mean = float((a * inside * frame["x"]).sum()) / share
+        above = float((a * inside * (frame["x"] > 50)).sum()) / share
+        square = float((a * inside * (frame["x"] - mean) ** 2).sum()) / share
+        low = 1.0 * (frame["x"] < 50) * inside
+        expected = {
+            "mean x": (mean, inside * (frame["x"] - mean) / share),
+            "sum x": (1e9 * share * mean, 1e9 * inside * frame["x"]),
+            "proportion:>50 x": (above, inside * ((frame["x"] > 50) - above) / share),
+            "sd x": (
+                np.sqrt(square),
+                inside * ((frame["x"] - mean) ** 2 - square) / share / (2 * np.sqrt(square)),
+            ),
+            "histogram x: [0, 50)": (1e9 * float((a * low).sum()), 1e9 * low),
+            "count": (1e9 * share, 1e9 * inside),
+        }
+        for label, (value, z) in expected.items():
+            found = result[f"{label} ({group})"]
+            assert found.value == pytest.approx(value, rel=1e-3), label
+            error = linearised(frame, z, design)
+            if (label, group) != ("count", "total"):  # which is public
+                assert found.standard_error == pytest.approx(error, rel=5e-3), label
+
+
+@pytest.mark.parametrize("design", [WEIGHTS, CLUSTERS], ids=["weights", "clusters"])
+def test_intervals_of_designs_cover(design: dict[str, Any]) -> None:
+    """Clusters are drawn, as many in each stratum; weights have nothing to do with values."""
+    women = LARGE[LARGE["sex"] == "F"]
+    truths = {
+        "mean x (F)": women["x"].mean(),
+        "count (F)": len(women),
+        "sum x (F)": women["x"].sum(),
+        "proportion:>50 x (F)": (women["x"] > 50).mean(),
+        "sd x (F)": women["x"].std(),
+    }
+    rng, runs = np.random.default_rng(6), 100
+    rows = {name: own.groupby("cluster").indices for name, own in LARGE.groupby("stratum")}
+    parts = {name: LARGE[LARGE["stratum"] == name] for name in rows}
+    hits, wrong = dict.fromkeys(truths, 0), dict.fromkeys(truths, 0)
+    for seed in range(runs):
+        drawn = []
+        for name, own in rows.items():
+            kept = rng.choice(np.sort(np.array(list(own))), 250, replace=False)
+            drawn.append(parts[name].iloc[np.concatenate([own[one] for one in kept])])
+        given = {**GIVEN, "population": SIZE, **CLUSTERS, **design}
+        with pytest.warns(md.types.SeededRelease):
+            result = md.private_release(
+                pd.concat(drawn), [*ASKED, "sd"], noise_multiplier=3.0, seed=seed, **given
+            )
+        for label, truth in truths.items():
+            one = result[label]
+            hits[label] += one.interval[0] <= truth <= one.interval[1]
+            far = truth + 5.0 * one.standard_error
+            wrong[label] += one.interval[0] <= far <= one.interval[1]
+    assert all(accepted(one, runs) for one in hits.values()), hits
+    assert all(one < 0.1 * runs for one in wrong.values()), wrong
+
+
+def test_medians_of_groups_cover() -> None:
+    women = PEOPLE[PEOPLE["sex"] == "F"]
+    truth, rng, runs = float(women["x"].median()), np.random.default_rng(5), 100
+    hits = 0
+    for seed in range(runs):
+        frame = sample(rng).assign(w=rng.choice([1.0, 2.0], 1200))
+        weighted: dict[str, Any] = {"weights": "w", "largest_weight": 2.0} if seed % 2 else {}
+        with pytest.warns(md.types.SeededRelease):
+            found = md.private_release(
+                frame, "median", noise_multiplier=4.0, seed=seed, **GIVEN, **weighted
+            )["median x (F)"]
+        assert found.width < 20.0
+        hits += found.interval[0] <= truth <= found.interval[1]
+    assert accepted(hits, runs)
+
+
+# What one record, or one cluster, does to the influences: brute force.
+
+
+COLUMNS = (Column("y", Range(0.0, 20.0)),)
+STRATA = Dimension("stratum", ("a", "b"))
+KIND, SEX = Dimension("kind", ("c", "d"), complete=True), Dimension("sex", ("e", "f"))
+GROUPINGS = Groupings((KIND, SEX), ((0, 1), (0,))).in_strata(STRATA)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Records with their groups; those of kind 2 are in no slot at all."""
+
+    values: FloatArray
+    places: FloatArray  # (rows, strata, kind, sex)
+    weights: FloatArray
+    homes: FloatArray
+
+    def piece(self, schema: PublicSchema) -> Piece:
+        assert schema.grouping is not None
+        places = [self.places[:, j].astype(np.int64) for j in range(3)]
+        places[1] = np.where(places[1] == 2, -1, places[1])
+        slots = schema.grouping.slots_of(places)
+        plain = Piece(self.values, slots, self.weights if schema.weighted else None, self.values)
+        return plain if schema.largest_cluster is None else clustered([plain], self.homes, schema)
+
+
+def table(count: int, rng: np.random.Generator, home: float | None = None) -> Table:
+    """Records that are often alike, so that clusters are extreme."""
+
+    def some(values: list[float]) -> FloatArray:
+        return (
+            rng.choice(values, count) if rng.random() < 0.3 else np.full(count, rng.choice(values))
+        )
+
+    places = np.column_stack([some([0, 1, 2]), some([0, 1, 2]), some([0, 1, 2])])
+    homes = rng.integers(0, 3, count).astype(float) if home is None else np.full(count, home)
+    return Table(some([0.0, 20.0, 7.0])[:, None], places, some([0.5, 1.0, 1.0]), homes)
+
+
+def both(one: Table, other: Table) -> Table:
+    return Table(
+        *(
+            np.concatenate(pair)
+            for pair in zip(vars(one).values(), vars(other).values(), strict=True)
+        )
+    )
+
+
+def kept(one: Table, rows: Any) -> Table:
+    return Table(*(own[rows] for own in vars(one).values()))
+
+
+class TooShort(DomainInfluences):
+    """Influences that claim to be shorter than they are."""
+
+    @property
+    def length(self) -> float:
+        return 0.6 * super().length
+
+
+def influences(
+    kind: type[DomainInfluences], schema: PublicSchema, rng: np.random.Generator
+) -> DomainInfluences:
+    """At any slopes and centres: the bound must hold whatever the first round has said."""
+    part: SumsOfTerms = Moments(schema, (0,))
+    if rng.random() < 0.5:
+        part = CellCounts(schema, (0,), Within(5.0, 20.0))
+    natural = 3
+    domains = len(list(GROUPINGS.domains()))
+    along = rng.normal(size=(domains, 2, natural)) * rng.choice([0.0, 1.0], (domains, 1, 1))
+    centres = 2.0 * rng.normal(size=(3, domains, 2)) * rng.choice([0.0, 0.1, 1.0], (1, domains, 1))
+    return kind(part, along, centres)
+
+
+def farthest(kind: type[DomainInfluences], unit: str, relation: str, tries: int) -> float:
+    most = {"record": None, "in clusters": 3, "cluster": 3}[unit]
+    schema = PublicSchema(
+        COLUMNS, Relation.read(relation), 20, groups=GROUPINGS.labels, by="kind",
+        grouping=GROUPINGS, shares=(0.6, 0.4), largest_cluster=most,
+        whole_clusters=unit == "cluster",
+    )  # fmt: skip
+    rng, found = np.random.default_rng([len(unit), len(relation)]), 0.0
+    for _, weighted in itertools.product(range(tries), (False, True)):
+        own = replace(schema, largest_weight=2.0 if weighted else None)
+        stack = JointSums(own, (influences(kind, own, rng),), noise_multiplier=2.0)
+        for _ in range(8):
+            rest, replaced = table(int(rng.integers(1, 6)), rng), relation == "replace_one"
+            if unit == "cluster":
+                before = both(table(3, rng, home=9.0), rest)
+                after = both(table(3, rng, home=9.0), rest) if replaced else rest
+            else:
+                before = both(table(1, rng), rest)
+                after = both(table(1, rng), rest) if replaced else rest
+            sums = [stack.totals([one.piece(own)])[0] for one in (before, after)]
+            moved = float(np.linalg.norm(sums[0] - sums[1])) * stack.noise.lattice.step
+            found = max(found, moved / allowed(stack))
+    return found
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("unit", ["record", "in clusters", "cluster"])
+def test_no_unit_moves_influences_too_far(unit: str, relation: str) -> None:
+    assert 0.2 < farthest(DomainInfluences, unit, relation, 40) <= 1.0
+
+
+def test_influences_that_are_longer_than_claimed_would_be_seen() -> None:
+    assert farthest(TooShort, "record", "add_remove", 40) > 1.0
+
+
+def test_a_record_adds_to_the_strata_alone() -> None:
+    schema = PublicSchema(
+        COLUMNS, Relation.REPLACE_ONE, 20, groups=GROUPINGS.labels, by="kind", grouping=GROUPINGS,
+        shares=(0.6, 0.4),
+    )  # fmt: skip
+    along, centres = np.ones((9, 2, 3)), np.full((3, 9, 2), 0.5)
+    part = DomainInfluences(Moments(schema, (0,)), along, centres)
+    places = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 2.0]])
+    two = Table(np.array([[3.0], [9.0]]), places, np.ones(2), np.zeros(2))
+    sums, _ = JointSums(schema, (part,), noise_multiplier=2.0).totals([two.piece(schema)])
+    assert sums[schema.slices[-1]].any()
+    assert not sums[: schema.slices[-1].start].any()

@@ -54,6 +54,8 @@ class Piece:
     raw: FloatArray | None = None
     #: The number of every record's cluster; all records are in one piece then.
     clusters: IntArray | None = None
+    #: The slots of the records in all groupings, where ``slots`` are those in one of several.
+    cells: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -61,16 +63,17 @@ class Piece:
     def by_grouping(self) -> Iterator[Piece]:
         """The records with their slots in one grouping after the other; ``slots`` has a column of
         each where there are several. Those that are in no slot are left out."""
-        for slots in self.slots[:, None].T if self.slots.ndim == 1 else self.slots.T:
+        several = None if self.slots.ndim == 1 else self.slots
+        for slots in self.slots[:, None].T if several is None else several.T:
             here = slots >= 0
             if here.all():
-                yield replace(self, slots=slots)
+                yield replace(self, slots=slots, cells=several)
                 continue
-            weights, raw, clusters = (
+            weights, raw, clusters, cells = (
                 None if one is None else one[here]
-                for one in (self.weights, self.raw, self.clusters)
+                for one in (self.weights, self.raw, self.clusters, several)
             )
-            yield Piece(self.values[here], slots[here], weights, raw, clusters)
+            yield Piece(self.values[here], slots[here], weights, raw, clusters, cells)
 
 
 class PushedDown(ABC):
@@ -152,6 +155,10 @@ class BoundedSum(ABC):
     @abstractmethod
     def diameter(self) -> float:
         """The farthest that two contributions to one slot are apart."""
+
+    def adds_to(self, grouping: int) -> bool:
+        """Whether anything is added to the slots of this one of the groupings."""
+        return True
 
     @abstractmethod
     def natural(self, vectors: FloatArray) -> FloatArray:
@@ -247,13 +254,21 @@ def radius_of_squares(schema: PublicSchema, length: float, box: float) -> float:
 
 
 def squared_sums(
-    shares: FloatArray, slots: IntArray, clusters: IntArray, schema: PublicSchema
+    shares: FloatArray,
+    slots: IntArray,
+    clusters: IntArray,
+    schema: PublicSchema,
+    count: int | None = None,
 ) -> FloatArray:
-    """s^2 of every slot and cluster, for influences ``shares`` of the records, in [-1, 1]."""
+    """s^2 of every slot and cluster, for influences ``shares`` of the records, in [-1, 1].
+
+    ``count`` is the number of slots; None means all that the schema has.
+    """
     whole = np.trunc(shares / _FINE)
     most = int(clusters.max(initial=-1)) + 1
-    sums = np.bincount(slots * most + clusters, whole, schema.slots * most)
-    found = sums.reshape(schema.slots, most) * (_FINE / float(schema.largest_cluster or 1))
+    count = schema.slots if count is None else count
+    sums = np.bincount(slots * most + clusters, whole, count * most)
+    found = sums.reshape(count, most) * (_FINE / float(schema.largest_cluster or 1))
     squares: FloatArray = np.minimum(found**2, 1.0)
     return squares
 
@@ -358,7 +373,10 @@ class JointSums:
         schema, grouping = self.schema, self.schema.grouping
         if grouping is None:
             return [(schema.sensitivity(part), 1.0)]
-        moved = [schema.sensitivity(part, bool(one)) for one in grouping.sets]
+        moved = [
+            schema.sensitivity(part, bool(one)) if part.adds_to(g) else 0.0
+            for g, one in enumerate(grouping.sets)
+        ]
         if schema.known_total and part.diameter == 0.0:
             # Of all records nothing but their number is asked, which is public and not measured.
             moved = [x if one else 0.0 for x, one in zip(moved, grouping.sets, strict=True)]

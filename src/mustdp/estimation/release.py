@@ -887,6 +887,10 @@ def private_release(
             "replace_one, without weights, missing values that are dropped or clusters as units",
             "elsewhere",
         )
+    if schema.domains and engine_of(data) is not None and any(one.two_rounds for one in requests):
+        raise InvalidParameter.refusing(
+            "data", f"must be read into memory for {written} of groups within strata", "an engine"
+        )
     if any(one.two_rounds for one in requests) and read_once(data):
         raise InvalidParameter.refusing(
             "data", f"must be a file for {written}: it is read twice", "'-'"

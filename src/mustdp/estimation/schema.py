@@ -270,6 +270,11 @@ class PublicSchema:
         return max(1, len(self.groups))
 
     @property
+    def strata(self) -> tuple[str, ...]:
+        """The names of the strata, and of those in none of them; empty without strata."""
+        return self.groups[self.slices[-1]] if self.shares else ()
+
+    @property
     def slices(self) -> tuple[slice, ...]:
         """The slots of every grouping: one after the other, all of them where there is but one."""
         return (slice(0, self.slots),) if self.grouping is None else self.grouping.slices

@@ -35,12 +35,16 @@ from mustdp.estimation.result import (
     wilson_interval,
 )
 from mustdp.estimation.schema import Column, PublicSchema, Shape, SubsetSchema
+from mustdp.estimation.statistics.domains import (
+    domain_interval,
+    influences_on,
+    needs_influences,
+)
 from mustdp.estimation.statistics.moments import Amount, AverageQuery
 from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
     StatisticRequest,
-    domain_interval,
     read_number,
     register,
     unknown_statistic,
@@ -203,6 +207,18 @@ class CellCounts(BoundedSum):
         found = np.zeros((len(values), self.width))
         found[np.arange(len(values)), places] = 1.0
         return found
+
+    def terms(self, values: FloatArray) -> FloatArray:
+        """1, and the unit vector of the record's cell."""
+        found = np.zeros((len(values), 1 + len(self.rule.labels)))
+        found[:, 0] = 1.0
+        found[np.arange(len(values)), 1 + self.rule.places(values)] = 1.0
+        return found
+
+    def extremes(self) -> FloatArray:
+        """A record of every cell."""
+        count = len(self.rule.labels)
+        return np.concatenate([np.ones((count, 1)), np.eye(count)], axis=1)
 
     def sums(self, piece: Piece, per_step: float) -> FloatArray:
         """By counting, where every record counts once."""
@@ -426,6 +442,23 @@ class ReleasedCount(StatisticRequest):
         yield "", found.scaled(self.schema.population)
 
     @property
+    def two_rounds(self) -> bool:
+        """For groups within strata, of records that count unequally or come in clusters."""
+        return needs_influences(self.schema)
+
+    @property
+    def weighted_errors(self) -> bool:
+        """Then they are in the second round."""
+        return self.schema.domains
+
+    def second_sums(self, first: NoisySums, together: Sequence[StatisticRequest]) -> BoundedSum:
+        """Influences on the shares of groups within strata."""
+        return influences_on(
+            CellCounts(self.schema, self.columns, OneCell()),
+            replace(first, sums=first.sums[:, [0, 0]]), (np.array([1.0, 0.0]),), ratio=False,
+        )  # fmt: skip
+
+    @property
     def _at_hand(self) -> bool:
         """Whether the records that are there are counted, so that nothing was sampled.
 
@@ -461,8 +494,13 @@ class InCells(StatisticRequest):
 
     @property
     def two_rounds(self) -> bool:
-        """With clusters."""
-        return self.schema.largest_cluster is not None
+        """With clusters; for groups within strata with weights, too."""
+        return self.schema.largest_cluster is not None or needs_influences(self.schema)
+
+    @property
+    def weighted_errors(self) -> bool:
+        """For groups within strata they are in the second round."""
+        return self.schema.domains
 
     @property
     def support(self) -> Support:
@@ -471,7 +509,34 @@ class InCells(StatisticRequest):
 
     def second_sums(self, first: NoisySums, together: Sequence[StatisticRequest]) -> BoundedSum:
         """Squared influences on the shares, added up within clusters."""
+        if self.schema.domains:
+            totals = [np.eye(len(first.sums[0]))[cell] for cell, _ in self._domain_cells]
+            return influences_on(self.sums, first, totals, ratio=not self.is_total)
         return CellSquares(self.sums, shares_of_cells(first))
+
+    @property
+    def _domain_cells(self) -> list[tuple[int, str]]:
+        """The cells that are estimated, by number from 1 on, with their names."""
+        return [(cell, label) for cell, label in enumerate(self.rule.labels, start=1)]
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """Shares of the group, or numbers in the population."""
+        yes = np.array([0.0, 1.0])
+        for place, (cell, label) in enumerate(self._domain_cells):
+            found = domain_interval(
+                inside, strata, yes, yes, ratio=not self.is_total, support=(0.0, 1.0), cell=cell,
+                estimate=place,
+            )  # fmt: skip
+            yield label, found.scaled(self.schema.population) if self.is_total else found
+
+    def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
+        """Of everybody: as of any group, where there are some within strata."""
+        if needs_influences(self.schema):
+            yield from self.read_domain(slots, slots)
+            return
+        yield from super().read_strata(slots)
 
 
 @dataclass(frozen=True)
@@ -521,12 +586,10 @@ class ReleasedShare(InCells):
         """By Wilson and Fieller."""
         yield "", share_of_records(at, 1)
 
-    def read_domain(
-        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
-    ) -> Iterator[tuple[str, Interval]]:
-        """A mean of yes and no."""
-        yes = np.array([0.0, 1.0, 0.0])
-        yield "", domain_interval(inside, strata, yes, yes, ratio=True, support=(0.0, 1.0))
+    @property
+    def _domain_cells(self) -> list[tuple[int, str]]:
+        """The first one."""
+        return [(1, "")]
 
     def describe(self, cell: str) -> str:
         """Which share."""
@@ -547,9 +610,14 @@ class ReleasedClipping(InCells):
         """Below, within and above."""
         return Unclipped(self.schema, self.columns, self.rule)
 
+    @property
+    def _domain_cells(self) -> list[tuple[int, str]]:
+        """Both ends."""
+        return [(1, "below"), (3, "above")]
+
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """By Wilson and Fieller, as shares."""
-        for cell, label in ((1, "below"), (3, "above")):
+        for cell, label in self._domain_cells:
             yield label, share_of_records(at, cell)
 
     def describe(self, cell: str) -> str:
@@ -701,6 +769,7 @@ class Histogram(Statistic):
     for_bootstrap = False
     numeric = False
     is_total = True
+    in_domains = True
 
     def __post_init__(self) -> None:
         checks.integer("statistic", self.count, 1, MOST_CELLS)
@@ -747,6 +816,7 @@ class Contingency(Statistic):
     for_bootstrap = False
     numeric = False
     is_total = True
+    in_domains = True
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """All columns at once."""
@@ -769,6 +839,7 @@ class Clipping(Statistic):
     name = "clipping"
     about = "shares of records that the range clips"
     for_bootstrap = False
+    in_domains = True
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """One column."""

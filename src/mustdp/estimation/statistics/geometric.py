@@ -174,6 +174,10 @@ class SumsOfLogarithms(BoundedSum):
         """As for any column."""
         return self.inner.covariance
 
+    def adds_to(self, grouping: int) -> bool:
+        """As for any column."""
+        return self.inner.adds_to(grouping)
+
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """Of the logarithms."""
         return self.inner.rows(_logarithms(values, self._logs), slots)
@@ -233,6 +237,13 @@ class ReleasedGeometricMean(StatisticRequest):
     def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
         """exp comes after the average over the strata."""
         return self._back(self.logs.read_strata([self._of_logs(at) for at in slots]))
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """exp comes after the average over the strata."""
+        slots = ([self._of_logs(at) for at in own] for own in (inside, strata))
+        return self._back(self.logs.read_domain(*slots))
 
     def _of_logs(self, at: SlotRelease) -> SlotRelease:
         """What the request for the mean of the logarithms reads."""

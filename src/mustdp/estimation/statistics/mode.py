@@ -67,6 +67,7 @@ class Mode(Histogram):
     usage = "mode[:CELLS]"
     about = "the most frequent category, and its share"
     is_total = False
+    in_domains = False
 
     def check_survey(self, schema: PublicSchema) -> None:
         """Neither clusters nor strata."""

@@ -57,11 +57,19 @@ from mustdp.estimation.result import (
     vacuous_interval,
 )
 from mustdp.estimation.schema import PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.statistics.domains import (
+    DomainInfluences,
+    domain_averages,
+    domain_interval,
+    domains_of,
+    influences_on,
+    needs_influences,
+    sampled,
+)
 from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
     StatisticRequest,
-    domain_interval,
     register,
     unknown_statistic,
 )
@@ -266,6 +274,24 @@ class Moments(BoundedSum):
         rows, columns = self.pairs
         return np.concatenate([scaled, scaled**2, scaled[:, rows] * scaled[:, columns]], axis=1)
 
+    def terms(self, values: FloatArray) -> FloatArray:
+        """1, u_i, u_i^2 and u_i u_j of every record."""
+        return np.concatenate(
+            [np.ones((len(values), 1)), self.features(self.scaled(values))], axis=1
+        )
+
+    def extremes(self) -> FloatArray:
+        """Those of the corners of the box, its middle and some points inside."""
+        d = self.count
+        rng = np.random.default_rng(0)  # public points
+        if d <= _MOST_CORNERS:
+            corners = np.array(list(itertools.product((-1.0, 1.0), repeat=d)))
+        else:
+            corners = rng.choice([-1.0, 1.0], (2**_MOST_CORNERS, d))
+        inside = rng.uniform(-1.0, 1.0, (256, d))
+        features = self.features(np.concatenate([corners, inside, np.zeros((1, d))]))
+        return np.concatenate([np.ones((len(features), 1)), features], axis=1)
+
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """The contributions."""
         a2, b2, _ = self._balance
@@ -396,15 +422,7 @@ class Influences(BoundedSum):
 
         Where psi^2 should be larger elsewhere it is cut: that is what makes the bound hold.
         """
-        d = len(self.columns)
-        rng = np.random.default_rng(0)  # public points
-        if d <= _MOST_CORNERS:
-            corners = np.array(list(itertools.product((-1.0, 1.0), repeat=d)))
-        else:
-            corners = rng.choice([-1.0, 1.0], (2**_MOST_CORNERS, d))
-        inside = rng.uniform(-1.0, 1.0, (256, d))
-        features = self.moments.features(np.concatenate([corners, inside, np.zeros((1, d))]))
-        centred = features[None] - self.means[:, None, :]
+        centred = self.moments.extremes()[None, :, 1:] - self.means[:, None, :]
         psi = np.einsum("srk,sjk->srj", centred, self.gradients)
         largest: FloatArray = (psi**2).max(axis=1)
         return np.maximum(largest * float(self.schema.largest_cluster or 1) ** 2, 1e-300)
@@ -490,6 +508,8 @@ Gradient = Callable[[MomentFunction], FloatArray]
 
 class MomentStatistic(Statistic):
     """A smooth function of the moments of some columns; subclasses say which."""
+
+    in_domains = True
 
     #: What the bootstrap calls the estimate; empty for the name.
     label: ClassVar[str] = ""
@@ -792,8 +812,10 @@ class MomentRequest(StatisticRequest):
         label = f"slope of {cell}" if cells.index(cell) else cell
         return self.statistic.described(label, [self.said(k) for k in self.columns])
 
-    def second_sums(self, first: NoisySums, together: Sequence[StatisticRequest]) -> Influences:
+    def second_sums(self, first: NoisySums, together: Sequence[StatisticRequest]) -> BoundedSum:
         """Influences at the averages of every slot; over strata, on what all of them give."""
+        if self.schema.domains:
+            return self._in_groups(first)
         spots = [noisy_averages(self.sums, first, slot) for slot in range(self.schema.slots)]
         if self.schema.shares:
             whole = self._slopes(self._over_strata(first).means)
@@ -802,6 +824,45 @@ class MomentRequest(StatisticRequest):
             gradients = np.stack([self._slopes(spot.means) for spot in spots])
         means = np.stack([spot.means for spot in spots])
         return Influences(self.sums, gradients, np.clip(means, -1.0, 1.0))
+
+    def _in_groups(self, first: NoisySums) -> DomainInfluences:
+        """Influences on what every group gives, over all strata."""
+        found = []
+        for slots in domains_of(self.schema):
+            spot, share = self._of_group(first, slots)
+            slopes = self._slopes(spot.means)
+            centred = np.concatenate([-slopes @ spot.means[:, None], slopes], axis=1)
+            found.append(centred / share)
+        return DomainInfluences.at(self.sums, first, np.array(found))
+
+    def _of_group(self, first: NoisySums, slots: Sequence[int]) -> tuple[NoisyAverages, float]:
+        """The averages of a group over all strata, and its share of the population."""
+        part, at = self.sums, domain_averages(self.schema, first, slots)
+        d = part.count
+        worst = float(np.sqrt(np.diagonal(at.noise)[:d].max()))
+        if not (at.clear and worst < _MOST_NOISE):
+            middle = np.zeros(len(at.means))
+            middle[d : 2 * d] = 0.5
+            return NoisyAverages(1.0, False, middle, np.eye(len(middle)), True), 1.0
+        return (
+            NoisyAverages(1.0, True, freed(part, at.means, at.noise), at.noise, True), at.share
+        )  # fmt: skip
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """A function of the group's averages, from both rounds."""
+        first = strata[0].first
+        slots = [at.slot for at in inside]
+        spot, _ = self._of_group(first, slots)
+        weights = domain_averages(self.schema, first, slots).weights
+        values, slopes = self.statistic.smooth(self._at(spot.means)), self._slopes(spot.means)
+        names = [self.schema.columns[k].name for k in self.columns]
+        for cell, name in enumerate(self.statistic.cells(names)):
+            sampling, error, doubt = sampled(inside, strata, weights, cell)
+            noise = float(slopes[cell] @ spot.noise @ slopes[cell])
+            spread = released_spread(sampling, error, noise, doubt)
+            yield name, self._interval(spot, float(values[cell]), spread, strata[0].level)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """The estimates of one slot, from both rounds."""
@@ -812,6 +873,9 @@ class MomentRequest(StatisticRequest):
 
     def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
         """A function of the averages of the population, sum W_h mu_h."""
+        if self.schema.domains:
+            yield from self.read_domain(slots, slots)
+            return
         factor = np.zeros(self.schema.slots)
         for at, share in zip(slots, self.schema.shares, strict=True):
             records = noisy_averages(self.sums, at.first, at.slot).records
@@ -1673,6 +1737,12 @@ class ScaledMean(StatisticRequest):
     is_total: ClassVar[bool] = True
     mean: StatisticRequest
 
+    @cached_property
+    def _line(self) -> FloatArray:
+        """y = mid + half u as weights of the terms."""
+        column = self.schema.columns[self.columns[0]].numeric
+        return np.array([column.mid, column.half, 0.0])
+
     @property
     def name(self) -> str:
         """In results."""
@@ -1695,8 +1765,13 @@ class ScaledMean(StatisticRequest):
 
     @property
     def second_request(self) -> StatisticRequest:
-        """That of the mean: the second round is one for both."""
-        return self.mean.second_request
+        """That of the mean: the second round is one for both, but for groups within strata."""
+        return self if needs_influences(self.schema) else self.mean.second_request
+
+    def second_sums(self, first: NoisySums, together: Sequence[StatisticRequest]) -> BoundedSum:
+        """Influences on the totals of groups within strata."""
+        part = Moments(self.schema, self.columns)
+        return influences_on(part, first, (self._line,), ratio=False)
 
     @property
     def support(self) -> Support:
@@ -1714,10 +1789,17 @@ class ScaledMean(StatisticRequest):
         """Of the population: y = mid + half u in the group, 0 outside."""
         column = self.schema.columns[self.columns[0]].numeric
         mid, half = column.mid, column.half
-        y, square = np.array([mid, half, 0.0]), np.array([mid**2, 2.0 * mid * half, half**2])
+        square = np.array([mid**2, 2.0 * mid * half, half**2])
         ends = (min(column.lower, 0.0), max(column.upper, 0.0))
-        found = domain_interval(inside, strata, y, square, ratio=False, support=ends)
+        found = domain_interval(inside, strata, self._line, square, ratio=False, support=ends)
         yield "", found.scaled(self.schema.population)
+
+    def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
+        """Of everybody: as of any group, where there are some within strata."""
+        if needs_influences(self.schema):
+            yield from self.read_domain(slots, slots)
+            return
+        yield from super().read_strata(slots)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """Mean and sampling error of the mean, each times the number of records."""

@@ -369,6 +369,9 @@ class ReleasedQuantile(NeedsQuantiles):
 
     def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
         """The distribution function of the population is sum W_h F_h."""
+        if self.schema.domains:
+            yield from self.read_domain(slots, slots)
+            return
         shares = self.schema.shares
         curves = [noisy_curve(at, at.first) for at in slots]
         known = [(share, one) for share, one in zip(shares, curves, strict=True) if one is not None]
@@ -391,8 +394,55 @@ class ReleasedQuantile(NeedsQuantiles):
         heights += 0.5 * unknown
         both = NoisyCurve(heights, noise, sampling)
         found = self._interval(both, slots[0].level, places, whole, 0.5 * unknown)
-        few = [name for name, one in zip(self.schema.groups, curves, strict=False) if one is None]
+        few = [name for name, one in zip(self.schema.strata, curves, strict=False) if one is None]
         yield "", replace(found, flags=(*found.flags, *(f"{name}: {FEW}" for name in few)))
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """The distribution function of a group is a ratio of totals (``domains.py``).
+
+        z = 1_d (1[y <= g] - F); its squares sum up to (1 - 2 F) F_h + F^2 for every record.
+        """
+        curve = self._curve_of_group(inside, strata)
+        if curve is None:
+            yield "", vacuous_interval(self.support)
+            return
+        whole = values_are_whole(self._column, self.grid, _monotone(curve.heights))
+        yield "", self._interval(curve, strata[0].level, np.arange(len(self.grid)), whole)
+
+    def _curve_of_group(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> NoisyCurve | None:
+        """None where the strata or the group do not stand out of the noise."""
+        counts = np.array([at.records for at in strata])
+        errors = np.array([float(at.noise.own[0]) for at in strata])
+        if not (counts > CLEARLY * np.sqrt(errors)).all():
+            return None
+        weights = np.array(self.schema.shares) / counts
+        sums = np.array([at.first.sums[at.slot] for at in inside])
+        own = [at.noise for at in inside]
+        share = float(weights @ sums[:, 0])
+        if not share > CLEARLY * math.sqrt(float(weights**2 @ [one.own[0] for one in own])):
+            return None
+        heights = weights @ sums[:, 1:] / share
+        beside = (sums[:, 1:] - heights * sums[:, :1]) / counts[:, None]  # z_h
+        everybody = inside[0].slot == strata[0].slot
+        noise, sampling = np.zeros((2, len(heights)))
+        rising = np.clip(_monotone(heights), 0.0, 1.0)
+        for h, (at, whole) in enumerate(zip(inside, strata, strict=True)):
+            slope = heights + (beside[h] if everybody else 0.0)
+            each = own[h].own[1:] - 2.0 * slope * own[h].first[1:] + slope**2 * own[h].own[0]
+            each = each + (0.0 if everybody else beside[h] ** 2 * errors[h])
+            noise += weights[h] ** 2 * np.maximum(each, 0.0)
+            here = np.clip(_monotone(sums[h, 1:] / max(float(sums[h, 0]), 1e-9)), 0.0, 1.0)
+            squares = at.squared_weights * np.maximum(
+                (1.0 - 2.0 * rising) * here + rising**2 - 2.0 * beside[h] * (here - rising), 0.0
+            )
+            squares = squares + whole.squared_weights * beside[h] ** 2
+            sampling += weights[h] ** 2 * whole.unsampled * squares
+        factor = sampling / (share**2 * self.p * (1.0 - self.p))
+        return NoisyCurve(heights, noise / share**2, factor)
 
     def _interval(
         self, curve: NoisyCurve, level: float, places: IntArray, whole: bool, beside: float = 0.0
@@ -779,6 +829,7 @@ class Quantile(Statistic):
     name = "quantile"
     usage = "quantile:P[:GRID]"
     example = "quantile:0.7"
+    in_domains = True
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:

@@ -19,8 +19,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.queries import BoundedSum, NoiseCovariance, NoisySums, Query
 from mustdp.estimation.result import (
@@ -31,14 +29,10 @@ from mustdp.estimation.result import (
     Support,
     over_strata,
     released_estimate,
-    released_spread,
-    t_interval,
-    vacuous_interval,
 )
 from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
 from mustdp.estimation.tables import OTHER, TOTAL
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import FloatArray
 
 # What a user asks for, before the columns' ranges are known.
 
@@ -197,7 +191,8 @@ class Statistic(ABC):
             return
         reason = None
         grouped = schema.by is not None and not schema.shares
-        if schema.largest_cluster is not None and (schema.weighted or grouped):
+        unproved = not schema.domains and (schema.weighted or grouped)
+        if schema.largest_cluster is not None and unproved:
             reason = (
                 "must not be a total with clusters and weights or groups: ask for means and "
                 "proportions, or for a contingency table that has the groups as a column"
@@ -209,15 +204,12 @@ class Statistic(ABC):
 
     def check_domains(self, schema: PublicSchema) -> None:
         """Refuse groups within strata for statistics without errors for them."""
-        if schema.domains and not (
-            self.in_domains and schema.largest_cluster is None and not schema.weighted
-        ):
+        if schema.domains and not self.in_domains:
             allowed = ", ".join(name for name, one in registered().items() if one.in_domains)
             raise InvalidParameter.refusing(
-                "statistic",
-                f"must be one of {allowed} for groups within strata, without weights or clusters",
+                "statistic", f"must be one of {allowed} for groups within strata",
                 repr(self.written),
-            )
+            )  # fmt: skip
 
     def check_effort(self, columns: int, slots: int) -> None:  # noqa: B027
         """Refuse what would not end or not fit, before anything is read or charged."""
@@ -468,7 +460,7 @@ class StatisticRequest(ABC):
             intervals = [interval for _, interval in cells]
             yield (
                 cells[0][0],
-                over_strata(intervals, schema.shares, schema.groups, slots[0].level, self.support),
+                over_strata(intervals, schema.shares, schema.strata, slots[0].level, self.support),
             )
 
     # The second round, which is chosen by the first.
@@ -586,66 +578,6 @@ class StatisticRequest(ABC):
             where=where,
             groups=tuple((groups or {}).items()),
         )
-
-
-# Groups within strata (domains; Cochran 1977, sections 5A.13 and 6.11; Sarndal, Swensson & Wretman
-# 1992, section 10.3).
-#
-# With shares W_k, n_k records in stratum k, and 1_d whether a record is in the group, a total over
-# N is N sum_k W_k mean_k(1_d y), and a mean the ratio r of that to sum_k W_k mean_k(1_d). To first
-# order it is off by sum_k W_k mean_k(z) / P with z = 1_d (y - r) and P the group's share of the
-# population (z = 1_d y and P = 1 for a total): the variance is sum_k W_k^2 (1 - f_k) Var_k(z) / n_k
-# over P^2, where records of a stratum outside of the group count with z = 0. n_k is itself a noisy
-# number, measured apart from what is in the group.
-
-
-def domain_interval(
-    inside: Sequence[SlotRelease],
-    strata: Sequence[SlotRelease],
-    total: FloatArray,
-    square: FloatArray,
-    *,
-    ratio: bool,
-    support: Support,
-) -> Interval:
-    """A total per head of the population, or a mean, of one group.
-
-    ``total`` and ``square`` are the weights of the natural sums in the sum of y and of y^2.
-    """
-    schema, level = strata[0].schema, strata[0].level
-    counts = np.array([at.records for at in strata])
-    errors = np.array([float(at.noise.own[0]) for at in strata])
-    if not (counts > CLEARLY * np.sqrt(errors)).all():
-        return vacuous_interval(support)
-    weights = np.array(schema.shares) / counts
-    sums = np.array([at.first.sums[at.slot] for at in inside])
-    noise = [at.noise.matrix for at in inside]
-    one = np.zeros(sums.shape[1])
-    one[0] = 1.0
-    share = float(weights @ sums[:, 0])
-    hidden = math.sqrt(float(weights**2 @ [own[0, 0] for own in noise]))
-    r = 0.0
-    if ratio:
-        if not share > CLEARLY * hidden:
-            return vacuous_interval(support)
-        r = float(weights @ (sums @ total)) / share
-    along, curved = total - r * one, square - 2.0 * r * total + r**2 * one
-    means, squares = sums @ along / counts, sums @ curved / counts
-    left = np.array([at.unsampled for at in strata])
-    factor = weights**2 * left * counts
-    sampling = float(factor @ np.maximum(squares - means**2, 0.0))
-    doubt = math.sqrt(sum(
-        (f / n) ** 2 * float(curved @ own @ curved)
-        for f, n, own in zip(factor, counts, noise, strict=True)
-    ))  # fmt: skip
-    own_noise = sum(
-        w**2 * (float(along @ own @ along) + mean**2 * error)
-        for w, own, mean, error in zip(weights, noise, means, errors, strict=True)
-    )
-    scale = share**2 if ratio else 1.0
-    value = r if ratio else float(weights @ (sums @ total))
-    spread = released_spread(sampling / scale, doubt / scale, own_noise / scale)
-    return t_interval(value, spread, level, support)
 
 
 def _outside_strata(schema: PublicSchema, first: NoisySums) -> tuple[str, ...]:
