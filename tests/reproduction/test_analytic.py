@@ -14,7 +14,6 @@ import mustdp as md
 from mustdp.reporting.plots.drawing import THEMES
 from mustdp.reproduction import composition, draws, one_step
 from mustdp.reproduction.budgets import noiseless
-from mustdp.reproduction.catalogue import items_called
 from mustdp.reproduction.cells import (
     NAMES,
     Item,
@@ -25,6 +24,7 @@ from mustdp.reproduction.cells import (
     scheme_called,
 )
 from mustdp.reproduction.guarantees import CalibratedRun, Target
+from mustdp.reproduction.report import items_called
 
 FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_S1, FIGURE_S2 = items_called(
     ("figure-3", "figure-4", "figure-5", "figure-s1", "figure-s2")

@@ -21,9 +21,9 @@ import mustdp as md
 from mustdp.estimation.bootstrap import settle_design
 from mustdp.reproduction import bootstrap
 from mustdp.reproduction.bootstrap import ROWS, Released, Row
-from mustdp.reproduction.catalogue import ITEMS
 from mustdp.reproduction.cells import NON_PRIVATE, PaperCell, PaperTable, Settings, judge, published
 from mustdp.reproduction.guarantees import Guarantee, guarantee_table, known_lower
+from mustdp.reproduction.report import ITEMS
 from mustdp.reproduction.runner import Stored, as_text, from_text
 
 HERE = Settings(quick=True, seed=5, data=None, workers=1)

@@ -23,7 +23,7 @@ from mustdp.reproduction.cells import (
     number,
     published,
 )
-from mustdp.reproduction.page import entry
+from mustdp.reproduction.report import entry
 
 
 @given(st.floats(-1e9, 1e9, allow_subnormal=False), st.integers(1, 6))

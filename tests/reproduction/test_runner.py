@@ -13,7 +13,6 @@ import pytest
 import mustdp as md
 from mustdp.limits import LARGEST_RESULT
 from mustdp.reproduction import runner
-from mustdp.reproduction.catalogue import ITEMS, items_called
 from mustdp.reproduction.cells import (
     Item,
     ItemOutcome,
@@ -23,7 +22,7 @@ from mustdp.reproduction.cells import (
     Settings,
     judge,
 )
-from mustdp.reproduction.page import counted, write_report
+from mustdp.reproduction.report import ITEMS, counted, items_called, write_report
 from mustdp.reproduction.runner import Result, finished, run_items
 
 SETTINGS = Settings(quick=True, seed=3, data=None)

@@ -65,6 +65,8 @@ from mustdp.sampling.schemes import Multistage, Poisson, Scheme, TruncatedPoisso
 # it amplifies. Charging the releases as independent draws would be unsound.
 
 
+#: The grid of the inner steps, as a share of the deviation of their losses, and the epsilons at
+#: which their composition is tabulated: finer ones are closer, and slower.
 _FRACTION = 0.05
 _POINTS = 600
 #: Deltas of the inner table are accurate down to this; below they are only upper bounds.
@@ -152,6 +154,7 @@ class ComposedProfiles(TabulatedProfiles):
 
 #: Entries at the ends of a law of copies below this are dropped, and what was dropped is counted.
 _SMALLEST_COPY = 1e-40
+#: Laws of copies that are longer or wider are not worked out; lower bounds then say less.
 _LARGEST_SUPPORT = 40_000
 _LARGEST_RANGE = 20_000_000
 
@@ -392,7 +395,8 @@ def _log_sum(logs: FloatArray, weights: FloatArray) -> FloatArray:
 # What one atom of a plan contributes: its dominating pair, and the concrete pairs it attains.
 
 
-_LAW_TAIL = 1e-40
+#: Mass of a law that may be cut. It is added to delta; no delta below SMALLEST_DELTA is asked for.
+LAW_TAIL = 1e-40
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,7 +480,7 @@ def _subsampled(
 ) -> AtomPairs:
     """Kept for the next account of the same atom: other step counts look at the same points."""
     shift = mechanism.shift_for(moves(scheme, relation))
-    law, poisson = scheme.law(group, _LAW_TAIL), isinstance(scheme, Poisson)
+    law, poisson = scheme.law(group, LAW_TAIL), isinstance(scheme, Poisson)
     if method == "one-slope":
         if not isinstance(scheme, Poisson | Multistage):
             raise NotCovered(f"method 'one-slope' does not cover {scheme.name}")

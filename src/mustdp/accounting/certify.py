@@ -47,6 +47,7 @@ from mustdp.sampling.schemes import Multistage, Poisson, Scheme
 
 #: More different numbers of copies than this are not worked through one by one.
 _MOST_COPIES = 20_000
+#: e^709 is the largest power that is finite.
 _LARGEST_EXPONENT = 700.0
 #: Relative rounding of a few logarithms and products, generously.
 _LOG_ERROR = 1e-14

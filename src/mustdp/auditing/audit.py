@@ -100,6 +100,7 @@ def guesses(score: FloatArray, count: int) -> tuple[NDArray[np.intp], FloatArray
 #: Missed-detection rate at a false-positive rate: the trade-off curve f.
 Curve = Callable[[float], float]
 
+#: Where the search for mu ends: noise of a thousandth of the sensitivity, which hides nothing.
 _LARGEST_MU = 1e3
 
 

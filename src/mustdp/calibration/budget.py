@@ -501,6 +501,8 @@ def calibrated_budget(
 
 #: Factors of a strategy are multiples of this, so that sums of integers times them are exact.
 STRATEGY_UNIT = 2.0**-10
+#: Factors of a strategy at most, and their size: a sum of whole noise times factors has at most 24
+#: bits more than the noise, and stays exact.
 _MOST_BANDS = 4096
 _LARGEST_FACTOR = 4.0
 

@@ -427,9 +427,11 @@ _COARSE, _FINE_NOISE = 0.02, 1e-3
 _LOOSE, _LOOSELY = 1.0 - 1e-2, 1e-3
 #: Moves of log z from which on a coarse account will do, and the longest one.
 _FAR, _LONGEST = 0.3, math.log(16.0)
+#: No noise above this is tried: a tenth of the largest that mechanisms accept.
 _LARGEST_NOISE = 1e8
 #: The smallest noise multiplier that is tried: a target that it meets needs no noise to speak of.
 SMALLEST = 1e-4
+#: Accounts that are made at most before the search is given up.
 _ROUNDS = 120
 
 Guess = Callable[[float], float | None]

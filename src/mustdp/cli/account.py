@@ -1,8 +1,10 @@
-"""``mustdp account``: what many applications of a scheme cost together."""
+"""``mustdp account``, ``risk`` and ``amplify``: what a plan costs, in three ways."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.accounting.explanations import (
@@ -17,20 +19,24 @@ from mustdp.accounting.explanations import (
 from mustdp.cli import output
 from mustdp.cli.options import (
     ACCOUNTING,
+    NoiseOptions,
     PlanOptions,
+    SchemeOptions,
     counted,
     read_delta,
     read_epsilon,
     read_noise,
     read_repeats,
 )
-from mustdp.cli.output import Answer, progress
+from mustdp.cli.output import RISK_COLUMNS, Answer, progress, risk_rows
 from mustdp.cli.parameters import (
     Panel,
     as_typed,
     clipped,
     exactly_one,
     one_of,
+    read_number,
+    read_rate,
     read_within,
     with_bundles,
     word_from,
@@ -38,14 +44,17 @@ from mustdp.cli.parameters import (
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import warn_of_large_delta
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.formatting import as_stated, readable
+from mustdp.numerics.formatting import as_stated, chance_drawn, readable
 
 if TYPE_CHECKING:
+    from mustdp.accounting.account import Account
     from mustdp.accounting.bounds import Bounds
     from mustdp.accounting.plan import Plan
+    from mustdp.accounting.views import Renyi, Summary
     from mustdp.mechanisms.contract import Mechanism
     from mustdp.reproduction.paper_account import Attained
     from mustdp.sampling.epochs import Sampling
+
 
 # What is computed: delta or epsilon, by which method, composed how.
 
@@ -424,4 +433,191 @@ def _paper(request: _Request, plan: Plan) -> Answer:
         "the two, by the composition of arXiv 2312.13389.\n"
         "Other neighbouring data sets may lose more: only --method certified says how much.\n"
         + output.noise_in_words(request.mechanism, result.shift, relation),
+    )
+
+
+# ``mustdp risk``: what an attacker who sees everything that is released can achieve.
+
+
+#: Orders of Renyi divergences unless others are given.
+_ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0)
+
+_risk = Panel(
+    ACCOUNTING,
+    """
+    --fpr F    False-positive rate of the attacker, 0 to 1; may be given several times. Default:
+               0.001, 0.01 and 0.1.
+    --order A  Order of a Renyi divergence, above 1; may be given several times. Default: 2, 4, 8,
+               16 and 32.
+    """,
+)
+
+
+@with_bundles
+def risk(
+    plan: PlanOptions,
+    fpr: Annotated[list[float] | None, _risk("--fpr", read_rate)] = None,
+    order: Annotated[
+        list[float] | None, _risk("--order", partial(read_number, above=1, at_most=1e6))
+    ] = None,
+) -> Answer:
+    """Say in words what an attacker who sees everything that is released can achieve.
+
+    At most: certified, for every pair of neighbouring data sets and every attacker. At least:
+    reached by an attacker on a concrete pair. The same account is also given as mu of Gaussian
+    DP, rho of zero-concentrated DP and Renyi divergences.
+
+    Example: mustdp risk --scheme must-ow -n 10000 -b 118 -m 200 --noise-multiplier 4 --steps 1000
+    """
+    built, mechanism, steps = plan.build()
+
+    import mustdp
+    from mustdp.accounting.plan import steps_of
+    from mustdp.accounting.risk import USUAL_FPR
+
+    with progress("accounting"):
+        account = mustdp.account(
+            steps_of(built, steps, mechanism), relation=plan.run.relation, group=plan.group
+        )
+        found = account.risk(fpr or USUAL_FPR)
+        views = _views(account, tuple(order or _ORDERS))
+    relation = account.relation
+    data = {
+        **output.begun(built, mechanism, relation, account.shift, plan.group),
+        "steps": steps,
+        **counted(built, steps),
+        **found.as_dict(),
+        **views,
+    }
+    heading = f"{output.describe(built)}; steps: {steps}"
+    lower, upper = output.ends(found.advantage)
+    noted = (
+        *found.sentences(),
+        "advantage (true less false positives, at its largest): at least "
+        f"{lower}, at most {upper}.",
+        f"found: share of the records that were there and are accused; {_CERTIFIED}",
+        _in_words(views),
+        output.noise_in_words(mechanism, account.shift, relation),
+    )
+    return Answer(
+        data,
+        heading=heading,
+        columns=RISK_COLUMNS,
+        rows=risk_rows(found),
+        note="\n".join(noted),
+    )
+
+
+_CERTIFIED = (
+    "at most: certified for every attacker and pair of neighbouring data sets; at least: reached."
+)
+
+
+def _views(account: Account, orders: tuple[float, ...]) -> dict[str, Any]:
+    mu, rho, renyi = account.gaussian_dp(), account.zero_concentrated(), account.renyi(orders)
+    outside = (
+        "Renyi divergences by order, outside an event of probability "
+        f"{readable(renyi.outside, 'up')}; upper is certified, lower reached by a named pair"
+    )
+    return {
+        "mu": _one(mu),
+        "rho": _one(rho),
+        "renyi": _divergences(renyi),
+        "meaning": {"mu": mu.meaning, "rho": rho.meaning, "renyi": outside},
+    }
+
+
+def _one(summary: Summary) -> float | str:
+    """The number, or a word that no tool takes for a small one: text sorts above all numbers."""
+    return summary.value if math.isfinite(summary.value) else "infinite"
+
+
+def _divergences(renyi: Renyi) -> list[dict[str, Any]]:
+    rows = zip(renyi.orders.tolist(), renyi.lower.tolist(), renyi.upper.tolist(), strict=True)
+    return [
+        {"order": order, "lower": low, "upper": high if math.isfinite(high) else "infinite"}
+        for order, low, high in rows
+    ]
+
+
+def _in_words(views: dict[str, Any]) -> str:
+    """The other views in a line each."""
+    divergences = ", ".join(
+        f"{row['upper'] if isinstance(row['upper'], str) else readable(row['upper'], 'up')} "
+        f"(order {as_stated(row['order'])})"
+        for row in views["renyi"]
+    )
+    named = {"mu": "Gaussian DP, mu", "rho": "zero-concentrated DP, rho"}
+    lines = [
+        f"{name}: {views[key] if isinstance(views[key], str) else readable(views[key], 'up')} "
+        f"({views['meaning'][key]})."
+        for key, name in named.items()
+    ]
+    return "\n".join((*lines, f"Renyi divergence, at most: {divergences}."))
+
+
+# ``mustdp amplify``: what one application of a scheme does to (epsilon, delta).
+
+
+_AMPLIFIED = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "difference")
+
+_amplify = Panel(
+    None,
+    """
+    --epsilon E  Required: base epsilon, at least 0; may be given several times.
+    """,
+)
+EpsilonOption = Annotated[
+    list[float] | None, _amplify("--epsilon", partial(read_number, at_least=0))
+]
+
+
+@with_bundles
+def amplify(
+    scheme: SchemeOptions,
+    noise: NoiseOptions,
+    epsilon: EpsilonOption = None,
+) -> Answer:
+    """Amplify base points (epsilon, delta) of a mechanism by the theorem of the MUST paper.
+
+    One application of the mechanism to a random subsample. delta is the mechanism's own at epsilon;
+    epsilon' and delta' hold for the subsampled mechanism. The kind is strong (neither grows),
+    weak-1 (only delta grows), weak-2 (only epsilon grows) or dilution (both grow).
+
+    Example: mustdp amplify --scheme must-ow -n 1000 -b 500 -m 400 --mechanism laplace --shift 0.25
+    --epsilon 0.05 --epsilon 0.5
+    """
+    plan, mechanism = scheme.build(), noise.build()
+    if not epsilon:
+        raise InvalidParameter("--epsilon is missing: give at least one number >= 0")
+
+    import mustdp
+
+    result = mustdp.amplify(plan, mechanism, epsilon)
+    data = {
+        **output.begun(result.scheme, result.mechanism, result.relation, result.shift),
+        "theorem": THEOREM,
+        "rows": [{name: row[name] for name in _AMPLIFIED} for row in result],
+    }
+    rows = tuple(
+        (
+            as_stated(row.epsilon),
+            readable(row.delta, "up"),
+            readable(row.epsilon_prime, "up"),
+            readable(row.delta_prime, "up"),
+            row.kind,
+            readable(row.ratio, "up"),
+            readable(row.difference, "up"),
+        )
+        for row in result
+    )
+    return Answer(
+        data,
+        heading=f"{output.describe(result.scheme)}: eta = {chance_drawn(result.eta)}, "
+        f"expected distinct records = {readable(result.scheme.expected_distinct, 'nearest')}",
+        columns=("epsilon", "delta", "epsilon'", "delta'", "kind", "ratio", "difference"),
+        rows=rows,
+        note=f"{result.mechanism.name} noise, "
+        f"{output.shift_in_words(result.mechanism, result.shift)}"
+        f"relation {result.relation.option}; by {THEOREM}.",
     )

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mustdp.ledger.file import LedgerFile
     from mustdp.ledger.records import Entry, LedgerStatus
 
+#: Characters of the bar that shows what is spent, so that a line has less than 80.
 _BAR = 40
 #: The timeline shows this many days, the last ones.
 _MOST_DAYS = 30

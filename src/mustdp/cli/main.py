@@ -26,25 +26,21 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from mustdp.cli.account import account
-from mustdp.cli.amplify import amplify
+from mustdp.cli.account import account, amplify, risk
 from mustdp.cli.audit import audit
 from mustdp.cli.bootstrap import bootstrap
 from mustdp.cli.calibrate import calibrate
-from mustdp.cli.compare import compare, report
-from mustdp.cli.conformance import conformance
+from mustdp.cli.compare import compare, explore, report
 from mustdp.cli.data_options import NAMES as READING_NAMES
-from mustdp.cli.deployments import deployments
 from mustdp.cli.doctor import doctor
 from mustdp.cli.draw import draw
-from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import paragraphs
 from mustdp.cli.output import Answer, show
 from mustdp.cli.parameters import JsonOption, RefusedOption, complete_help
+from mustdp.cli.published import conformance, deployments
 from mustdp.cli.release import plan, release
 from mustdp.cli.reproduce import reproduce
-from mustdp.cli.risk import risk
 from mustdp.cli.train import train
 from mustdp.errors import (
     BudgetExceeded,

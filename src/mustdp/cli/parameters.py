@@ -25,6 +25,7 @@ from mustdp.numerics.formatting import as_stated
 # option, what is allowed and the value.
 
 
+#: Characters of a value that a message repeats, so that it stays one line.
 _LONGEST = 40
 
 

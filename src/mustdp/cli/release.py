@@ -324,7 +324,7 @@ def read_range(name: str, text: str) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class PlanOptions:
+class PlannedSurveyOptions:
     """What :class:`mustdp.types.PlannedSurvey` takes."""
 
     weight_range: Annotated[Any, _plan_statistics("--weight-range", read_range)] = None
@@ -349,7 +349,7 @@ def plan(
     like: Annotated[
         str, _plan_statistics("--like", word_from("mustdp.estimation.planning", "LIKE"))
     ] = "normal",
-    survey: PlanOptions,
+    survey: PlannedSurveyOptions,
     relative: Annotated[bool, _plan_accounting("--relative")] = False,
     releases: Annotated[int, _plan_accounting("--releases", read_integer)] = 1,
     report: ReportOption = None,

@@ -53,8 +53,8 @@ def reproduce(
 
     Example: mustdp reproduce table-s1 figure-4 --out reproduction
     """
-    from mustdp.reproduction.catalogue import ITEMS, items_called
     from mustdp.reproduction.cells import Settings
+    from mustdp.reproduction.report import ITEMS, items_called
 
     chosen = items_called(items or ())
     settings = Settings(quick, seed, _folder("--data", data, must_exist=True))
@@ -68,7 +68,7 @@ def reproduce(
     from mustdp.reporting.pages import check_installed
 
     check_installed("the report of the reproduction")
-    from mustdp.reproduction.page import write_report
+    from mustdp.reproduction.report import write_report
     from mustdp.reproduction.runner import finished, run_items
 
     with progress("reproducing") as move:
@@ -89,7 +89,7 @@ def _folder(option: str, text: str | None, must_exist: bool = False) -> Path | N
 
 
 def _answer(results: Sequence[Result], quick: bool, seed: int, report: Path) -> Answer:
-    from mustdp.reproduction.page import verdict_row
+    from mustdp.reproduction.report import verdict_row
 
     done = [one for one in results if one.outcome is not None]
     notes = [f"{one.remark}: skipped without --data." for one in results if one.state == "skipped"]

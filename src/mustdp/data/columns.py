@@ -86,6 +86,7 @@ def _is_date(text: str) -> bool:
 Column = str | int
 Columns = Column | Sequence[Column] | None
 
+#: Characters of a name, and names of a list, that a message repeats.
 _LETTERS, _SHOWN = 40, 20
 
 

@@ -163,6 +163,7 @@ def _no_constant(name: str) -> Any:
 # or missing checksum, a byte missing or added, more bytes than ``largest``.
 
 _RESERVED = frozenset({"format", "version", "checksum"})
+#: Digits of a SHA-256.
 _DIGEST = 64
 
 

@@ -113,6 +113,7 @@ def _cell(power: float, width: FloatArray, left: FloatArray, right: FloatArray) 
 # bit.
 
 
+#: Binary places of stored divergences, and of stored probabilities, which are far smaller.
 _BITS, _RARE_BITS = 60, 200
 #: Orders as multiples of the best for Gaussian noise (minus 1), with their shares of delta.
 _SHARES = (

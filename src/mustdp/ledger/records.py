@@ -317,6 +317,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 FORMAT = "mustdp-budget"
+#: Characters of a label and the like, which are one line.
 _LONGEST = 200
 #: Fields of a header that are stored as they are.
 _AS_THEY_ARE = ("data", "program", "declared", "created", "package", "keyed", "identity")
@@ -632,6 +633,7 @@ def read_header(text: str, where: str) -> Header:
 # remembers a later head can (:meth:`LedgerFile.verify` takes one).
 
 
+#: Bytes of a key at least: 128 bits.
 _SHORTEST_KEY = 16
 
 

@@ -93,6 +93,11 @@ class Steering(ABC):
         return np.inf
 
 
+#: Bound of the relative rounding error of profiles of noise with a density; the tests compare them
+#: with mpmath and allow 2e-12.
+PROFILE_ERROR = 1e-11
+
+
 class GroupProfiles(ABC):
     """For every group size j, an upper bound of delta_j at every eps.
 
@@ -101,7 +106,7 @@ class GroupProfiles(ABC):
     """
 
     #: Bound of the relative rounding error of the values; 0 where they are rounded up already.
-    relative_error: float = 1e-11
+    relative_error: float = PROFILE_ERROR
     #: The most multiplicities of a law around these profiles; wider laws are coarsened.
     most_groups: int = 512
 

@@ -377,6 +377,7 @@ def approximate_dp(epsilon: float, delta: float) -> Mechanism:
 #: Orders minus 1 at which the bound is tried; any of them is valid.
 _ORDERS = frozen(np.geomspace(1e-4, 1e6, 400))
 _LOSSES = frozen(np.concatenate([[0.0], np.geomspace(1e-6, _LARGEST_LOSS, 600)]))
+#: Ranges of what can be stated: outside them nothing is hidden, or digits are lost.
 SMALLEST_RHO, LARGEST_RHO = 1e-12, 1e4
 LARGEST_ORDER, LARGEST_DIVERGENCE, MOST_ORDERS = 1e6, 1e6, 1000
 

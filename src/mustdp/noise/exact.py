@@ -194,6 +194,7 @@ def law_called(name: LawName) -> Law:
 
 #: An eighth of the margin; the tests see to it that less is used.
 _ALLOWED = Fraction(ARITHMETIC) / 8
+#: Binary places of the enclosures that double precision is compared with: three times its own.
 _BITS = 160
 
 
@@ -241,8 +242,7 @@ BoolArray = NDArray[np.bool_]
 WordArray = NDArray[np.uint64]
 
 #: Finest and coarsest noise in lattice steps. Above, too many values would need more bits.
-LARGEST_RATIO = 2.0**32
-SMALLEST_RATIO = 2.0**-10
+SMALLEST_RATIO, LARGEST_RATIO = 2.0**-10, 2.0**32
 
 #: Values worked on at once: what they need stays in the cache.
 CHUNK = 16_384
@@ -251,6 +251,7 @@ CHUNK = 16_384
 _MOST_WORDS = 16
 #: Below this V a last bit is too wide to be judged by a derivative.
 _NARROW = 2.0**-40
+#: The first bit of a word.
 _SIGN = np.uint64(1 << 63)
 
 
@@ -409,9 +410,9 @@ LARGEST_INTEGER = 2**52
 COARSEST = 20
 #: Where there is room it is this part: n truncations shift a sum by at most n steps. Still finer
 #: steps leave more values of the noise undecided in double precision, and are taken on demand.
-FINE = 26
-FINEST = 32
+FINE, FINEST = 26, 32
 
+#: Exponents of a step: the smallest is a normal number, and 2^63 of the largest are finite.
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -1000, 900
 
 

@@ -64,6 +64,7 @@ def chord(grid: FloatArray, value: FloatArray, epsilon: FloatArray) -> FloatArra
 
 #: Slopes are tabulated down to e^-1000, ever finer towards t = 0: the grid is cubic.
 _T_LIMIT, _T_STEPS = 1000.0, 3000
+#: Cells on either side of 0 of the grid of epsilons, which is quadratic: finer towards 0.
 _ROOT_STEPS = 600
 _T_GRID = np.linspace(-1.0, 1.0, _T_STEPS + 1) ** 3 * _T_LIMIT
 

@@ -38,6 +38,7 @@ from mustdp.numerics import checks
 # blocks of its counters (:class:`Substreams` does the same for counters that it sets).
 
 
+#: AES-128.
 KEY_BYTES = 16
 
 #: Key, block and encrypted block: FIPS 197 (2001), appendices C.1 and B, and SP 800-38A (2001),
@@ -101,6 +102,7 @@ def _stream(key: bytes, counter: int) -> AESCounter:
 # private release; without a seed every key is fresh from the operating system (``keys.py``).
 
 
+#: A seed has 128 bits.
 LARGEST_SEED = 2**128 - 1
 #: What stands in every file that a run with a seed writes.
 SEEDED = "made with a seed: an experiment, not a private release"
@@ -136,6 +138,7 @@ def read_seed(given: Any, name: str = "seed") -> int:
 # they are. The noise has a source of its own (:class:`NoiseSource`) that shares nothing with it.
 
 
+#: Hexadecimal digits of a seed, 128 bits, and of a secret key, 256 bits.
 _SEED_DIGITS, _SECRET_DIGITS = 32, 64
 
 

@@ -67,6 +67,7 @@ DEFAULTS = {
     "n": "10000", "b": "500", "m": "200", "steps": "1000", "delta": "1e-5", "epsilon": "2",
     "noise": "", "relation": "replace-one", "group": "1", "with-epochs": "no",
 }  # fmt: skip
+#: The largest data set or batch, and the most characters of a field of an address.
 _LARGEST = 10**9
 _LONGEST = 40
 
@@ -172,6 +173,7 @@ COLUMNS = (
 PICTURES = {
     "profile": ("profiles", "bands"), "steps": ("steps", "bands"), "contour": ("sizes", "sizes"),
 }  # fmt: skip
+#: Inches of a picture on the page.
 _WIDTH, _HEIGHT = 4.8, 3.7
 
 
@@ -388,6 +390,7 @@ _TYPES = {
     "css": "text/css; charset=utf-8", "json": "application/json", "svg": "image/svg+xml",
     "pdf": "application/pdf", "csv": "text/csv; charset=utf-8", "tex": "text/plain; charset=utf-8",
 }  # fmt: skip
+#: Characters of an address that is answered; all fields with their names have fewer.
 _LONGEST_ADDRESS = 2000
 #: Requests that are handled at the same time; one more, and the oldest has to go.
 _MOST_AT_ONCE = 64

@@ -134,6 +134,7 @@ def _kept_account(question: ReportQuestion, row: EpochRow) -> Account:
 
 #: Numbers of steps in the picture, as shares of the question's.
 _SHARES = (0.03, 0.12, 0.3, 0.6, 1.0, 1.5)
+#: Epsilons of a curve.
 _POINTS = 60
 
 
@@ -307,6 +308,7 @@ def epsilons_at(m: int, noise_multiplier: float, question: ReportQuestion) -> tu
 
 # Draw times, measured: the only numbers of a report that differ from run to run.
 
+#: Draws at most, of which the median is shown.
 _DRAWS = 15
 #: No further draw is begun after this many seconds.
 _ENOUGH = 0.5

@@ -397,6 +397,7 @@ def _work_table(found: Findings) -> PageTable:
 
 #: Pictures by name, each by the name of the theme.
 Pictures: TypeAlias = Mapping[str, Mapping[str, Rendered]]
+#: Inches of a picture on the page.
 _WIDTH, _HEIGHT = 4.6, 3.6
 #: In the order of the page, with about how long each takes.
 _SECONDS = {"profiles": 0.8, "steps": 0.5, "copies": 1.0, "sizes": 0.6, "aligned": 1.0}

@@ -171,6 +171,8 @@ def _private(job: SimulationJob) -> Runs:
 # github.com/zhao-xingyuan/Hsubsampling, commit 4b51f35.
 
 
+#: Of the overall delta_c of the earlier version: steps, epsilon, and the window of the Fourier
+#: accountant.
 OVERALL_STEPS, EPSILON, WINDOW = 1000, 2.0, 6.0
 #: The experiment's earlier version; as it is printed it is ``ADULT``.
 EARLIER = replace(
@@ -329,6 +331,7 @@ def _cells(each: Overall, printed: float) -> list[PaperCell]:
 STEPS = ADULT.steps
 #: Steps of the second comparison at equal guarantee, enough for the model to be trained.
 MANY_STEPS = 1000
+#: Runs that are averaged over: usually, with --quick, and with many steps.
 _RUNS, _QUICK_RUNS, _MANY_STEPS_RUNS = 200, 40, 100
 #: Of the authors' program, whose runs are made one by one, and of its long run without noise.
 _PROGRAM_RUNS, _LONG_RUNS = 100, 20

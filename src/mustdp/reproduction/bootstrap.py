@@ -145,9 +145,11 @@ def paper_statement(design: Design, epsilon_prime: float, queries: int = 1) -> P
 # a table see the same data sets, so that they can be compared with less noise.
 
 
+#: Records, size of a subset, subsets.
 N, M, T = 300, 30, 500
 #: Sizes of the first stage.
 SIZES = (10, 20, 30, 50, 100)
+#: Bounds that are public: next to nothing of N(0, 1) is outside.
 LOWER, UPPER = -4.0, 4.0
 EPSILON_PRIME, PAPER_DELTA = 0.1, 1 / N
 #: Mean and variance of the law that the records come from.

@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from mustdp.accounting.account import account
+from mustdp.accounting.atoms import LAW_TAIL
 from mustdp.accounting.plan import repeat, subsample
 from mustdp.accounting.pld.discretise import MixturePair, family_pair
 from mustdp.errors import InvalidParameter, NumericalFailure
@@ -71,14 +72,15 @@ from mustdp.sampling.schemes import Poisson, Scheme, must_ow
 # space: the intervals there hold the pair's value and are as wide.
 
 
+#: Points of the Fourier accountant's grid at most.
 MOST_POINTS = 2**24
-_LAW_TAIL = 1e-40
 #: What the authors' program takes for zero, in the error term and for composed masses.
 _ZERO = 1e-8
 #: How far from one the discretised masses may be on the wrong side.
 _MASS_ERROR = 1e-5
-_TABLE = 20_000
-_FAR = 38.5
+#: Outcomes in the table that Newton's method starts from, up to where a normal tail underflows.
+_TABLE, _FARTHEST = 20_000, 38.5
+#: Entries that are worked on at once.
 _BLOCK = 1_000_000
 
 
@@ -139,7 +141,7 @@ def fourier_delta(
 
 def _paper_pair(scheme: Scheme, sigma: float) -> MixturePair:
     """The pair in units of sigma."""
-    law = scheme.law(1, _LAW_TAIL)
+    law = scheme.law(1, LAW_TAIL)
     if isinstance(scheme, Poisson):
         return family_pair("aligned", law, GaussianNoise(), 1.0 / sigma)
     return family_pair("symmetric", law, GaussianNoise(), 2.0 / sigma)
@@ -180,7 +182,7 @@ class _Inverse:
     def __init__(self, pair: MixturePair) -> None:
         self._pair = pair
         self._rows = max(1, _BLOCK // pair.p.weights.size)
-        self._x = np.linspace(-_FAR - pair.span, _FAR + pair.span, _TABLE)
+        self._x = np.linspace(-_FARTHEST - pair.span, _FARTHEST + pair.span, _TABLE)
         self._loss = np.maximum.accumulate(self._look(self._x)[1])
 
     def __call__(self, loss: FloatArray) -> FloatArray:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 #: How a curve without privacy looks; no scheme has these.
 _REFERENCE = Look("", "#E69F00", "-", "*")
+#: Markers along a curve.
 _MARKS = 7
 
 

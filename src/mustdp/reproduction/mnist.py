@@ -75,6 +75,7 @@ MNIST = Setting(
 )  # fmt: skip
 #: What is clipped: the gradient of the whole batch (``silent``: and no noise), or every record's.
 WAYS = AGGREGATE, SILENT, RECORD = "aggregate", "silent", "record"
+#: Units of the hidden layer.
 HIDDEN = 128
 
 

@@ -479,6 +479,7 @@ def _which_lies_above(words: str, smallest: float, largest: float) -> str:
 
 #: Poisson sampling of rate m/n has the same values here as WOR.
 _PROFILE_SCHEMES = NAMES[1:]
+#: The shifts of the figures.
 _SHIFTS = (0.25, 1.0)
 _KINDS: tuple[Kind, ...] = ("strong", "weak-1", "weak-2", "dilution")
 

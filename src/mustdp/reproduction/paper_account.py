@@ -29,7 +29,7 @@ from typing import cast
 import numpy as np
 
 from mustdp.accounting.account import ACCURACY, relation_of
-from mustdp.accounting.atoms import subsampled_pair
+from mustdp.accounting.atoms import LAW_TAIL, subsampled_pair
 from mustdp.accounting.certify import Fractions, GridAnswer, refine
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
 from mustdp.accounting.pld.discretise import (
@@ -45,7 +45,7 @@ from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Ques
 from mustdp.accounting.subsampling.attained import symmetric_threshold
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import SMALLEST_DELTA
-from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
+from mustdp.mechanisms.contract import PROFILE_ERROR, Mechanism, Proof, has_proof
 from mustdp.mechanisms.mechanism import Noise
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
@@ -56,7 +56,7 @@ from mustdp.sampling.schemes import Scheme, TruncatedPoisson
 # The profile of the symmetric pair, rounded up.
 
 
-_PROFILE_ERROR = 1e-11
+#: Entries that are worked on at once.
 _BLOCK = 1_000_000
 
 
@@ -112,7 +112,7 @@ def symmetric_above(
     first = np.maximum(noise.profile(d, up - room), noise.smallest)
     second = np.maximum(noise.profile(d, -down - room), noise.smallest)
     value = first @ p + (np.exp(below[:, None] + down + room) * second) @ p
-    value = value * (1.0 + _PROFILE_ERROR + 2.0 * law.relative_error) + law.cut
+    value = value * (1.0 + PROFILE_ERROR + 2.0 * law.relative_error) + law.cut
     return np.asarray(np.minimum(value, 1.0))
 
 
@@ -136,8 +136,6 @@ def _log_sum(noise: Noise, mixture: Mixture, x: FloatArray) -> tuple[FloatArray,
 
 LABEL = "attained by one pair of data sets, not a guarantee"
 
-#: Below this a delta is enclosed, but the interval may be wider than was asked for.
-_LAW_TAIL = 1e-40
 _FRACTIONS = Fractions(first=0.075, finest=0.075 / 64, boldness=1.1, last_look=True)
 
 
@@ -366,7 +364,7 @@ def _subsampled_gaussian(atom: Atom) -> tuple[Scheme, Mechanism]:
 def _pair(scheme: Scheme, mechanism: Mechanism) -> tuple[MixturePair, DominatingPair]:
     """The pair as it is, and its profile in both orders rounded up."""
     relation = default_relation(scheme)
-    law, noise = scheme.law(1, _LAW_TAIL), cast("Noise", mechanism.attained(None))
+    law, noise = scheme.law(1, LAW_TAIL), cast("Noise", mechanism.attained(None))
     shift = checks.real("shift", shift_of(mechanism, scheme, relation), above=0)
     if relation == Relation.ADD_REMOVE:
         concrete = family_pair("aligned", law, noise, shift)

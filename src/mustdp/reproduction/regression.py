@@ -55,6 +55,7 @@ REGRESSION = Setting(
     "tables-4-s2", "Linear regression", sizes=(1000, 200, 100), steps=200, clip=3.0, rate=0.04,
     start=-1.0, primes=(0.01, 0.001), formula="classical",
 )  # fmt: skip
+#: Intercept and slopes that the data are made with.
 TRUTH = (1.0, 0.5, 0.2)
 #: The way of the run that does not clip either.
 UNCLIPPED = "unclipped"

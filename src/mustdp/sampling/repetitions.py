@@ -31,7 +31,10 @@ from mustdp.randomness.keys import generator
 #: The laws that have a name, and their eta; the Poisson law has none.
 ETAS = {"logarithmic": 0.0, "geometric": 1.0}
 LAWS = (*ETAS, "poisson")
+#: At least one run is made, except under the Poisson law, so means are above 1; the upper ends are
+#: generous.
 SMALLEST_MEAN, LARGEST_MEAN, LARGEST_ETA = 1.001, 1e6, 100.0
+#: Nearer to 0 than this, digits of chances would cancel.
 _SMALLEST_ETA = 1e-12
 #: Relative rounding of the mean and of logarithms, generously.
 _ROUNDING = 1e-11

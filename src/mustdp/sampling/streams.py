@@ -26,6 +26,7 @@ from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, epoch_from
 from mustdp.sampling.schemes import Poisson, Scheme, scheme_from_description
 
 _FORMAT = "mustdp batch stream"
+#: Of the stored position of a stream.
 _VERSION = 1
 _FIELDS = frozenset(
     {"format", "version", "seed", "position", "stride", "stop", "scheme", "checksum"}

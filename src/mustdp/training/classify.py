@@ -40,6 +40,7 @@ from mustdp.training.linear.descent import (
 )
 
 MODELS = ("linear", "mlp")
+#: Units of the hidden layer of the model called mlp.
 HIDDEN = 128
 
 

@@ -170,6 +170,7 @@ MNIST_FILES = {
     "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
+#: What the headers of the files must say: 28 rows and columns, of type 0x08, unsigned bytes.
 _MNIST_PIXELS = 28 * 28
 _UNSIGNED_BYTES = 8
 
@@ -254,6 +255,7 @@ CIFAR10_FOLDER = "cifar-10-batches-bin"
 CIFAR10_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
+#: Of each file: records of a label and three planes of 32 by 32 bytes.
 CIFAR10_RECORDS = 10_000
 _CIFAR10_PIXELS = 3 * 32 * 32
 
@@ -309,6 +311,7 @@ ADULT_FILES = {
     "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
 }
 ADULT_ROWS = {"adult.test": 16_281, "adult.data": 32_561}
+#: Of both files: rows from the United States without a missing field.
 COMPLETE_ROWS = 41_292
 
 #: The fields of a line, in order.
@@ -404,6 +407,7 @@ def _adult_features(row: Sequence[str]) -> list[float]:
 
 
 Fetch = Callable[..., Any]
+#: Training images, which come first in what is downloaded.
 _MNIST_TRAINING = 60_000
 _FIRST_OF_ADULT_TEST = "25, Private, 226802, "
 

@@ -41,12 +41,14 @@ _NEGLIGIBLE, _SMALLEST = 1e-31, 1e-20
 _SMALL, _COARSE, _FINE = 1e-15, 3.0, 0.6
 #: How far blocks reach, and how far apart, in nats, the points in a block are.
 _RATIO, _NATS = 1.8, 0.1
+#: Points of a block.
 _FEWEST, _MOST = 64, 400
 #: Blocks in a row of which nothing is known from below before no further ones are looked at.
 _MOST_MISSED = 2
 #: How many times the scale of the sum one large term may decide, and how close, relatively, closed
 #: forms have to be to serve.
 _LARGE, _CLOSED = 8.0, 3e-4
+#: For the rounding of a few products, generously.
 _UP = 1.0 + 1e-13
 
 

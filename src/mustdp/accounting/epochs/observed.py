@@ -211,6 +211,7 @@ _AROUND_OBSERVED_LARGE, _THRESHOLDS = 0.6, 41
 _LOWEST, _LOWER = 40.0, 12.0
 #: Chernoff's bound of no large cell that is added as it is, relatively.
 _ENOUGH = 1e-6
+#: For the rounding of sums over all cells, generously.
 _UP, _DOWN = 1.0 + 1e-9, 1.0 - 1e-9
 
 
@@ -313,11 +314,14 @@ class FewLarge:
 # chance ``rest`` the record is in none of the T batches.
 
 
+#: Cells of one batch's release, and how many deviations beyond the means they reach: further out a
+#: normal tail is below 1e-315.
 _CELLS = 12_000
-_FAR = 38.0
+_FARTHEST_CELL = 38.0
 #: Moves that are further apart are seen as if noise had been added until they are this far, which
 #: hides no less; losses up to the largest epsilon are told apart, and their sums stay composable.
 _FARTHEST = 45.0
+#: Relative rounding of the chance of a cell, generously.
 _ERROR = 1e-10
 
 
@@ -327,7 +331,7 @@ def maximum_pair(
     """The pair of the maximum of ``steps`` numbers, ``moved`` of them by ``a`` or by ``b``."""
     nearer = min(1.0, _FARTHEST / max(abs(a - b), 1.0))
     a, b = a * nearer, b * nearer
-    low, high = min(a, b, 0.0) - _FAR, max(a, b, 0.0) + _FAR
+    low, high = min(a, b, 0.0) - _FARTHEST_CELL, max(a, b, 0.0) + _FARTHEST_CELL
     x = np.linspace(low, high, _CELLS)
     p = _cells(x, steps, a, rest, moved) * (1.0 - _ERROR)
     q = _cells(x, steps, b, rest, moved) * (1.0 + _ERROR)

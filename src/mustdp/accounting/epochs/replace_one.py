@@ -60,6 +60,7 @@ _NARROW, _STARTS = 1e-6, (0.999, 0.99, 0.9, 0.0)
 _NATS, _LARGE, _SMALLEST = (0.1, 0.4), 0.02, 1e-14
 #: Points to choose from.
 _PLACES = 5000
+#: For the rounding of a few products, generously.
 _UP, _DOWN = 1.0 + 1e-12, 1.0 - 1e-12
 
 
@@ -181,6 +182,7 @@ _GOOD, _NO_TESTS = 0.98, Rejections(np.zeros(0), np.zeros(0))
 _KNOWN = 0.1
 #: Batches from which on there are many.
 _MANY = 100
+#: The same for the profile of a replaced record.
 _UP_REPLACED = 1.0 + 1e-13
 
 

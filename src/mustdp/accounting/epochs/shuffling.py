@@ -54,6 +54,7 @@ Profile = Callable[[FloatArray], FloatArray]
 Table = tuple[FloatArray, FloatArray]
 
 _NOISE = GaussianNoise()
+#: For the rounding of a few products, generously.
 _UP = 1.0 + 1e-12
 
 # One batch: how large X - alpha X' can be in convex order.
@@ -312,6 +313,8 @@ def _first_below(values: FloatArray, most: float) -> int:
 # end. An envelope is at most the height of any line above the points.
 
 
+#: Cells of beta and of c, and rounds of the search for the slope of a line: more come closer, and
+#: none comes below.
 _CELLS_BETA, _CELLS_C, _SLOPES = 32, 64, 24
 
 

@@ -334,6 +334,7 @@ _CUTS = (0.3, 0.5, 0.7)
 #: Points of meshes; how far around the mean of the others the density itself is used.
 _MESH, _NEAR = 64, 0.05
 _SHARES = np.append(0.0, np.geomspace(1e-9, 1.0, _MESH))
+#: For the rounding of sums over a mesh, generously.
 _UP, _DOWN = 1.0 + 1e-9, 1.0 - 1e-9
 #: Nothing is said of y beyond this: squares would overflow.
 FARTHEST = 1e150
@@ -448,6 +449,7 @@ class _Cut:
 
 #: Spacing times the square root of the number of variables times the tilt.
 FINENESS = 0.06
+#: The same, of a first look at the tilt, and the cells of its variables.
 _ROUGH, _ROUGH_CELLS = 0.25, 16
 #: A tilt is at least this over the scale of the sum: without one, far outcomes would count fully.
 _LEAST_TILT = 1.0

@@ -170,6 +170,7 @@ _FAR_OFF, _LAST = ((1e-4, 1e-3), (1e-7, 4e-3), (1e-11, 2e-2)), 0.1
 _CELLS, _DEEPEST = 16, 12
 #: How small a profile is not followed any more.
 _SMALLEST = 1e-17
+#: For the rounding of a few products, generously.
 _UP = 1.0 + 1e-12
 
 #: A point alpha - 1 and the bound there.

@@ -53,6 +53,7 @@ REACH, _USED = 25.0, 0.25
 _NEAR = 0.05
 #: Share of the answer that may come of sums further out, and the most grids.
 _NEGLIGIBLE, _GRIDS = 1e-5, 5
+#: For the rounding of sums over all cells, generously.
 _UP = 1.0 + 1e-9
 
 
@@ -334,6 +335,7 @@ def _coarser(
 _POINTS, _FINEST = 1500, 0.01
 #: How far out g is followed, under either law.
 _FAR = 9.5
+#: For the rounding of shares and of sums over all points, generously.
 _MARGIN = 1e-9
 _UP_WIDE_SUMS, _DOWN = 1.0 + _MARGIN, 1.0 - _MARGIN
 #: Sums of two points are known to a few roundings of either one.

@@ -151,8 +151,11 @@ DEFAULT_WORK = 6e8
 _RARE, _BLOCK_RARE = 1e-4, 1e-4
 #: How much losses far below zero may be raised in the mean, over the variance of a step.
 _RAISED = 2e-4
-_OLD_FRACTION, _LOWER_FRACTION = 0.1, 0.06
+#: Grids as shares of the deviation of the losses: of one pair per step, of the lower bound, and of
+#: families, the first of them that the work allows.
+_PAIR_FRACTION, _LOWER_FRACTION = 0.1, 0.06
 _FRACTIONS = (0.1, 0.15, 0.2, 0.3)
+#: Members of a family: more hardly help; with fewer, blocks of steps are closer.
 _MOST_MEMBERS, _FEWEST_MEMBERS = 64, 12
 #: How much work buys one cell more of a family that is refined, and the most that are bought.
 _WORK_PER_CELL, _MORE_CELLS = 2e6, 300.0
@@ -212,7 +215,7 @@ class _Plan:
             )
             dominating = [pair.dominating for pair in self.pairs]
             self.survey = survey(dominating, self.counts)
-            single = UpperCurve(dominating, self.counts, self.survey.grid(_OLD_FRACTION))
+            single = UpperCurve(dominating, self.counts, self.survey.grid(_PAIR_FRACTION))
             self.old = single.value(question)
         else:
             done, self.old = known

@@ -322,6 +322,7 @@ def delta_at(recursion: Recursion, epsilon: float) -> float:
 # is only that one pair per block has to cover both orders.
 
 
+#: Points that chords go through; of more, only some are taken where there is little to see.
 _EVERY = 4000
 
 
@@ -617,6 +618,8 @@ def _curved(counts: FloatArray, coefficients: FloatArray) -> FloatArray:
 
 #: Decisions that are made at most and at least, and grid points that all of them work through.
 _DECISIONS, _FEWEST_DECISIONS, _LONGEST = 400, 10, 2e7
+#: Mass at either end of a step's losses that the window may leave out; what lies outside it is
+#: dropped.
 _DROPPED = 1e-9
 
 #: Pairs to choose from, the points they are merged on, and for how many steps.

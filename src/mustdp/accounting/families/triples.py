@@ -18,7 +18,7 @@ from scipy.special import ndtr
 
 from mustdp.accounting.subsampling.stages import certificate
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.contract import GroupProfiles, Proof
+from mustdp.mechanisms.contract import PROFILE_ERROR, GroupProfiles, Proof
 from mustdp.mechanisms.mechanism import GaussianNoise, Noise, mills_ratio
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
@@ -60,7 +60,6 @@ _FLAT = 2e-3
 _NOTHING = 1e-6
 #: Relative accuracy allowed for ndtr and erfcx, and for the arguments of put prices.
 _SPECIAL = 4e-13
-_PROFILE_ERROR = 1e-11
 
 
 def triple_profile(
@@ -162,7 +161,7 @@ def apart_profile(chance: float, u: float, w: float, epsilon: FloatArray) -> Flo
     left = np.maximum(_half_line(strike, a, u), 0.5 * np.maximum(strike - a, 0.0))
     total = left + _half_line(q - a * math.exp(-u), b, w)
     # No term exceeds q: where a strike is positive its price on that side is below it.
-    return np.minimum(total * (1.0 + _PROFILE_ERROR) + 256.0 * ROUNDOFF * q, 1.0)
+    return np.minimum(total * (1.0 + PROFILE_ERROR) + 256.0 * ROUNDOFF * q, 1.0)
 
 
 def _half_line(strike: FloatArray, price: FloatArray, distance: float) -> FloatArray:
@@ -214,7 +213,7 @@ def _scaled(noise: Noise, distance: float, share: FloatArray, log_price: FloatAr
     at = log_price[some] - np.log(share[some])
     at = at - 4.0 * ROUNDOFF * (np.abs(at) + np.abs(log_price[some]) + 1.0)
     value = noise.profile(np.asarray(distance), at)
-    out[some] = share[some] * np.maximum(value, noise.smallest) * (1.0 + _PROFILE_ERROR)
+    out[some] = share[some] * np.maximum(value, noise.smallest) * (1.0 + PROFILE_ERROR)
     return out
 
 
@@ -585,7 +584,7 @@ def _values(theta: FloatArray, m: FloatArray, distance: FloatArray) -> FloatArra
     value = _NOISE.profile(distance[some], np.maximum(ratio, -700.0))
     out = np.zeros(theta.shape)
     out[some] = sent * np.maximum(value, _NOISE.smallest)
-    return np.asarray(out * (1.0 + _PROFILE_ERROR))
+    return np.asarray(out * (1.0 + PROFILE_ERROR))
 
 
 def _bent(sent: _Sent, rows: IntArray, bends: Sequence[SourceTriangle]) -> FloatArray:

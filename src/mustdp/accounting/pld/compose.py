@@ -33,6 +33,7 @@ ComplexArray = NDArray[np.complex128]
 
 #: Tilted mass that may lie outside the window, per side.
 OUTSIDE = 1e-13
+#: A transform of complex numbers of this length takes 128 MiB.
 _LARGEST_TRANSFORM = 2**23
 #: Logarithms of powers that count as zero: far below any rounding, far above subnormal numbers,
 #: which processors are slow with.

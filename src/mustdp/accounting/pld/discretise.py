@@ -424,7 +424,9 @@ def _side(
 
 #: Losses beyond the point where the profile falls below this are counted as infinite.
 NEGLIGIBLE = 1e-30
+#: Values of a profile on one grid; more are refused, as they may be dear.
 _MOST_POINTS = 100_000
+#: Grid of a first look at a profile, as a share of where it ends.
 _SCOUT = 1e-6
 #: A profile that falls from this to nothing between two looks ends sharply.
 _SHARP = 1e-12
@@ -628,6 +630,7 @@ def spacing_for(lumps: Sequence[Lump], spacing: float) -> float:
 # are used, no densities.
 
 
+#: Chances below this are dropped from P, and raised to it in Q, so that logarithms are finite.
 _SMALLEST = 1e-290
 #: Losses of discrete outcomes that differ by less are one loss, computed in different ways.
 _SAME = 1e-10

@@ -202,8 +202,10 @@ class EpsilonAt(Question):
 
 Side = Literal["upper", "lower"]
 
-_RATIO = 1.15
-_KEPT = 3
+#: Tilts are rounded down to powers of the ratio, so that epsilons near each other share one, and a
+#: few of them are kept. Exponents stay where e^x is finite.
+_TILT_RATIO = 1.15
+_TILTS_KEPT = 3
 _LARGEST_EXPONENT = 300.0
 
 
@@ -314,7 +316,7 @@ class ReadOff:
         table = self._tables.get(theta)
         if table is None or abs(near - table.reference) * theta > _LARGEST_EXPONENT / 2:
             if theta not in self._tilts:
-                while len(self._tilts) >= _KEPT:
+                while len(self._tilts) >= _TILTS_KEPT:
                     oldest = next(iter(self._tilts))
                     del self._tilts[oldest]
                     self._tables.pop(oldest, None)
@@ -423,7 +425,7 @@ def _rounded(theta: float) -> float:
     """
     if theta <= 0:
         return 0.0
-    return float(_RATIO ** math.floor(math.log(theta) / math.log(_RATIO) + 1e-9))
+    return float(_TILT_RATIO ** math.floor(math.log(theta) / math.log(_TILT_RATIO) + 1e-9))
 
 
 # Certified delta and epsilon of a composition, at an accuracy that is reached, not hoped for.
@@ -441,9 +443,11 @@ def _rounded(theta: float) -> float:
 Moments = Callable[[FloatArray], FloatArray]
 #: How much higher the orders are that bound what lies above all losses of the grid.
 _STEPS_UP = np.geomspace(0.03, 3e3, 36)
+#: Rounding of the logarithm of a moment, generously.
 _MOMENT_ROUNDING = 1e-14
 #: Share of delta that rare losses may take when they are counted as infinite or dropped.
 _RARE = 1e-4
+#: Delta that rare losses are judged by first, before the answer is known.
 _FIRST_FLOOR = 1e-12
 #: Cells of one loss that make its transforms long.
 _LONG_LOSS = 200_000

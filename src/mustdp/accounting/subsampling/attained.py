@@ -19,14 +19,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.mechanisms.contract import PROFILE_ERROR
 from mustdp.mechanisms.mechanism import Noise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.convex import increasing_root
 from mustdp.sampling.law import MultiplicityLaw
 
 Rows = NDArray[np.intp]
-
-_PROFILE_ERROR = 1e-11
 
 
 def aligned(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray) -> FloatArray:
@@ -157,5 +156,5 @@ def _down(
     """
     rounding = 8.0 * (law.probabilities.size + 16.0) * ROUNDOFF
     error = (4.0 * law.relative_error + rounding) * (np.abs(value) + remainder)
-    lowered = value * (1.0 - _PROFILE_ERROR) - error - 8.0 * ROUNDOFF * nats * remainder
+    lowered = value * (1.0 - PROFILE_ERROR) - error - 8.0 * ROUNDOFF * nats * remainder
     return np.where(np.isfinite(lowered), np.clip(lowered, 0.0, 1.0), 0.0)

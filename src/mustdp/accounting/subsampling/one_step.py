@@ -31,7 +31,7 @@ from mustdp.accounting.subsampling.stages import (
 )
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.contract import GroupProfiles, Mechanism
+from mustdp.mechanisms.contract import PROFILE_ERROR, GroupProfiles, Mechanism
 from mustdp.mechanisms.mechanism import Noise
 from mustdp.mechanisms.relation import Relation, moves, resolve_relation, shift_of
 from mustdp.numerics import checks
@@ -152,11 +152,11 @@ def _tangents(law: MultiplicityLaw, profiles: GroupProfiles, budget: FloatArray)
 # dominating pair of Lebeda, Regehr, Kamath & Steinke 2024, arXiv 2405.20769v1.
 
 
-_PROFILE_ERROR = 1e-11
 #: Chances below this are too small to be divided by.
 RAREST = 1e-280
 #: Wider laws are coarsened upwards: cells of multiplicities stand for the largest of them.
 MOST_TAKEN = 128
+#: Entries of a table over epsilons and multiplicities that is worked on at once.
 _LARGEST_CUBE = 2_000_000
 
 
@@ -201,7 +201,7 @@ def _replaced(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatAr
     distance = (others[:, None] + taken) * half
     values = np.maximum(noise.profile(distance, betas - room), noise.smallest)
     bound = np.einsum("ei,eij,j->e", np.exp(shares), values, rho)
-    rounding = _PROFILE_ERROR + 4.0 * law.relative_error + 8.0 * others.size * ROUNDOFF
+    rounding = PROFILE_ERROR + 4.0 * law.relative_error + 8.0 * others.size * ROUNDOFF
     bound = bound * (1.0 + rounding)
     if not np.all(bound >= 0):
         raise NumericalFailure(f"no bound found for epsilon={epsilon[:3]!r} at shift {shift!r}")

@@ -35,6 +35,7 @@ from mustdp.sampling.schemes import Multistage, Poisson
 # *makes* it feasible in floating point with a margin for the rounding of the law, and only then
 # evaluates it. Everything is divided by alpha, so that no e^eps can overflow.
 
+#: Entries of a table over epsilons and multiplicities that is worked on at once.
 _LARGEST_MATRIX = 2_000_000
 #: Where the common tangents jump over the budget by more than this, because profiles have kinks or
 #: their tables are coarse, one slope for all is tried as well.
@@ -312,6 +313,7 @@ def outer_groups(n: int, stages: tuple[Stage, ...], tail: float) -> int:
 TAIL = 1e-36
 #: An inner stage is asked at alpha_j <= alpha / rho_j, and rho_j is at least about the tail.
 DEPTH = math.log(1.0 / TAIL)
+#: Points of the tables that steer, and of the chords of an inner stage.
 _STEERING_POINTS = 96
 _CHORD_POINTS = 1500
 

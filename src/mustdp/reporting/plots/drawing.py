@@ -244,6 +244,7 @@ def figure_of(ax: Axes) -> Figure:
 Draw: TypeAlias = "Callable[[Theme], Figure]"
 #: An SVG of more bytes than this is replaced by a PNG.
 LARGEST_SVG = 300_000
+#: Of a picture that is stored as PNG: a width of 5.6 inches has 900 pixels.
 _PIXELS_PER_INCH = 160
 _SETTINGS: Any = {"svg.fonttype": "path", "svg.hashsalt": "mustdp", "svg.image_inline": True}
 

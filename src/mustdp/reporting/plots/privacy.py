@@ -236,6 +236,7 @@ def _sizes(scheme: Scheme) -> str:
 # tighter certificate.
 
 
+#: Where the axis of epsilon'/epsilon ends: past 1 there is room for curves that grow.
 _RIGHT_END = 1.28
 #: Which tint of the theme lies behind each kind of amplification.
 _TINTS = {"strong": 0, "weak I": 1, "weak II": 1, "dilution": 2}

@@ -244,6 +244,7 @@ def sum_of_scores(values: FloatArray) -> FloatArray:
 _LOG2_HIGH, _LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 #: Below this the power would leave the normal numbers.
 _SMALLEST_EXPONENT = -708.0
+#: The last power in the series of e^r: for |r| < 0.347 the rest is below 2^-57.
 _SERIES_TERMS = 13
 
 
@@ -305,6 +306,7 @@ _FACTORS: dict[str, Callable[[int, int], float]] = {
     "inverse-sqrt": lambda t, T: 1.0 / math.sqrt(1.0 + t),
 }
 SCHEDULES = tuple(_FACTORS)
+#: Refused above this, as noise multipliers are.
 _LARGEST_RATE = 1e9
 
 
@@ -353,6 +355,7 @@ def learning_rates(learning_rate: Any, schedule: str, steps: int) -> NDArray[np.
 #: Bytes of rows in one block, in double precision, and multiplications in one slice of a product.
 _BLOCK = 3 << 19
 _SLICE = 1 << 19
+#: Rows of a block or slice at least, however many features there are.
 _FEWEST_ROWS = 32
 #: Norms of rows are taken as at least, and at most, this, so that no square leaves floating point.
 _SHORTEST_ROW, _LONGEST_ROW = 1e-100, 1e100
@@ -698,6 +701,7 @@ def check_converged(weights: FloatArray, rates: FloatArray) -> None:
 
 #: What is spent in all when neither noise nor target is given.
 DEFAULT_EPSILON = 1.0
+#: Fewer than plans may have, as every step is run here; and steps where none are given.
 _MOST_STEPS, _USUAL_STEPS = 10_000_000, 100
 
 

@@ -34,6 +34,7 @@ from mustdp.training.networks.single_precision import (
 # The bounds built from these are derived in docs/derivations/clipping.md.
 
 
+#: The unit roundoff u of double precision.
 UNIT = 2.0**-53
 #: Operations behind one number, at most: up to here gamma_k <= k u (1 + 2^-12).
 _MOST_OPERATIONS = 1 << 40

@@ -36,11 +36,13 @@ from mustdp.training.networks.devices import fetched, kernels_for, sent
 # around as the cipher needs it; a right shift of a negative one is masked.
 
 
+#: Of ChaCha20 (RFC 8439, section 2.3).
 KEY_BYTES, NONCE_BYTES = 32, 12
 #: Signed 64-bit words in one block.
 WORDS_PER_BLOCK = 8
 
 _CONSTANTS = struct.unpack("<4i", b"expand 32-byte k")
+#: Words of the state that a quarter round takes: columns, then diagonals (RFC 8439, section 2.3).
 _COLUMNS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15))
 _DIAGONALS = ((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
 

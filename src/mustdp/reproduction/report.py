@@ -1,4 +1,4 @@
-"""The report: every table beside the paper's, with verdicts, pictures and what they show."""
+"""Everything that can be reproduced, and the report on it: tables, verdicts, pictures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from mustdp.files.replacing import SHARED, replace_file
 from mustdp.numerics.formatting import Toward
 from mustdp.reporting.pages import Page, PageCell, PageTable, Tone
 from mustdp.reporting.plots.drawing import in_both_themes, render
+from mustdp.reproduction import adult, bootstrap, composition, draws, mnist, one_step, regression
 from mustdp.reproduction.cells import (
     VERDICTS,
     Bound,
+    Item,
     PaperCell,
     PaperTable,
     Picture,
@@ -174,3 +176,26 @@ def _reasons(table: PaperTable) -> list[str]:
             if cell.row not in told[cell.reason]:
                 told[cell.reason].append(cell.row)
     return [f"**{'; '.join(rows)}**: {reason}" for reason, rows in told.items()]
+
+
+# Everything that can be reproduced, in the order of the report.
+
+
+ITEMS: tuple[Item, ...] = (
+    *one_step.ITEMS,
+    *composition.ITEMS,
+    *bootstrap.ITEMS,
+    *regression.ITEMS,
+    *adult.ITEMS,
+    *mnist.ITEMS,
+    *draws.ITEMS,
+)
+
+
+def items_called(names: Sequence[str]) -> tuple[Item, ...]:
+    """The items of these names in the catalogue's order; all of them if no name is given."""
+    known = {item.name: item for item in ITEMS}
+    for name in names:
+        if name not in known:
+            raise InvalidParameter(f"ITEM must be one of {', '.join(known)}, got {name[:40]!r}")
+    return tuple(item for item in ITEMS if not names or item.name in names)
