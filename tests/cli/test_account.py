@@ -71,9 +71,7 @@ def test_relation_and_shift_are_named(
     words = "one record replaced" if relation == "replace-one" else "one record more or less"
     assert f"upper: certified, no pair of neighbouring data sets ({words})" in text
     by = (
-        "a data holder"
-        if "adaptive" in given["attained_by"]
-        else f"the {given['attained_by']} pair"
+        "an adversary" if "adaptive" in given["attained_by"] else f"the {given['attained_by']} pair"
     )
     assert f"lower: attained by {by}" in text
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import mustdp as md
+from mustdp.sampling.catalogue import EPOCH_NAMES, NAMES
 from tests.cli.running import GROUPS, PROGRAM, STATUSES, STATUSES_IN_WORDS, Outcome, Run
 from tests.site import documented
 
@@ -168,20 +169,23 @@ def _help(command: str, option: str) -> str:
 def test_defaults_of_relations_and_shifts_are_those_of_the_schemes() -> None:
     schemes: list[Any] = [md.poisson(9, 0.5), md.wor(9, 3), md.wr(9, 3), md.must_ow(9, 5, 3),
                md.must_ww(9, 5, 3), md.must_wo(9, 5, 3), md.must_oo(9, 5, 3),
-               md.random_allocation(9, 3), md.shuffle(9, 3)]  # fmt: skip
+               md.truncated_poisson(9, 0.5, 6), md.random_allocation(9, 3),
+               md.shuffle(9, 3)]  # fmt: skip
+    assert {one.name for one in schemes} == {*NAMES, *EPOCH_NAMES}
     noise = md.gaussian(noise_multiplier=1.0)
     plans = {one.name: md.subsample(one, noise) for one in schemes}
     default = {name for name, one in plans.items() if md.account(one).relation == "add_remove"}
     one_copy = {
         name for name, one in plans.items() if md.account(one, relation="add_remove").shift == 1.0
     }
-    assert (default, one_copy) == ({"poisson", "allocation"}, {"poisson", "allocation", "shuffle"})
+    assert default == {"poisson", "truncated-poisson", "allocation"}
+    assert one_copy == default | {"shuffle"}
     for command in ("account", "risk", "calibrate", "train"):
         *_, said = _help(command, "--relation").partition("Default: ")
-        assert said == f"add-remove for {' and '.join(sorted(default, reverse=True))}, " \
-            "replace-one otherwise."  # fmt: skip
+        named, _, rest = said.removeprefix("add-remove for ").partition("; ")
+        assert (set(named.split(", ")), rest) == (default, "replace-one otherwise.")
     *_, said = _help("account", "--noise-multiplier").partition("by 1/Z under add-remove for ")
-    assert set(re.findall(r"[a-z]+", said)) - {"and"} == one_copy
+    assert set(re.findall(r"[a-z-]+", said)) - {"and"} == one_copy
     for command in ("release", "plan"):
         assert "poisson" not in _help(command, "--relation").lower()
 

@@ -61,8 +61,8 @@ def explain_lower(
     """What an attained lower bound says, and which data sets attain it."""
     if bounds.attained_by.startswith("adaptive"):
         return (
-            "lower: attained by a data holder who chooses, as releases come in, between the "
-            "aligned and the reversed pair of data sets."
+            "lower: attained by an adversary who picks the aligned or the reversed pair of data "
+            "sets for each step, knowing earlier results."
         )
     if bounds.upper == 0 and what == "epsilon":
         return (
@@ -111,13 +111,18 @@ def poisson_promise(
 
 
 def explain_shuffling(known: dict[str, Any], question: str) -> str:
-    """The same as a sentence; nothing for other schemes."""
+    """The same in words; nothing for other schemes."""
     if "poisson" not in known:
         return ""
     promised, factor = known["poisson"][f"{question}_promised"], known["poisson"]["factor_attained"]
-    times = "" if factor is None else f", {readable(factor, 'down')} times as much,"
+    attained = ""
+    if factor is None or factor > 1:
+        times = "" if factor is None else f", {readable(factor, 'down')} times as much,"
+        attained = f"; the lower bound{times} is attained by shuffled batches"
+    allocation = ""
+    if known.get("mechanism", "gaussian") == "gaussian":
+        allocation = " Random allocation costs the same work and is charged exactly."
     return (
         f"shuffling is not Poisson sampling, which would promise {question} = "
-        f"{readable(promised, 'up')} here; the lower bound{times} is attained by shuffled batches. "
-        "Random allocation costs the same work and is charged exactly."
+        f"{readable(promised, 'up')} here{attained}.{allocation}"
     )

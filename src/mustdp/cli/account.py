@@ -105,8 +105,9 @@ _accounting = Panel(
                         to_named_tuple() as JSON.
     --reuse R           In each of the K steps, draw the last of several stages R times from what
                         the stages before it drew.
-    --bands B           Noise correlated by a strategy matrix with B bands: the scheme draws from
-                        B groups in turn, from each in ceil(K / B) of the K steps.
+    --bands INT         Noise correlated by a strategy matrix with this many bands: the scheme
+                        draws from as many groups in turn, from each in K / bands of the K steps,
+                        rounded up.
     --column-norm C     The largest column norm of that matrix, 1 by default.
     --select-best MEAN  Repeat all of this a random number of times, MEAN on average, and release
                         only the best run: the cost of a search over settings.

@@ -174,8 +174,8 @@ _accounting = Panel(
     ACCOUNTING,
     """
     --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
-                     add-remove (one record more or less). Default: add-remove for poisson,
-                     replace-one otherwise.
+                     add-remove (one record more or less). Default: add-remove for poisson and
+                     truncated-poisson, replace-one otherwise.
     """,
 )
 

@@ -48,8 +48,8 @@ _reading = Panel(
                          and so on.
     --delimiter CHAR     What separates fields: one character, or tab, comma, semicolon, space.
                          Default: tab for .tsv, else comma.
-    --missing WHAT       refuse a file with missing values (the default), drop them, or a number in
-                         their place.
+    --missing WHAT       refuse a file with missing values (the default); drop (not in bootstrap)
+                         leaves them out; or a number takes their place.
     --missing-mark TEXT  A text or number that means missing, besides NA, NaN, null, none, ? and
                          nothing. May be repeated.
     --encoding NAME      Encoding of a text file, such as latin-1, cp1252 or utf-16. Default: UTF-8.

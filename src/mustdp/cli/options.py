@@ -85,9 +85,10 @@ def _listed_schemes() -> str:
 
 _scheme = Panel(
     "Scheme",
-    f"--scheme NAME  Give this or --stages. {_listed_schemes()}; wor draws without and wr with "
-    "replacement; in must-ow and the like, o is a stage without and w one with. Where --bins can "
-    "be given, also whole epochs: allocation (-n, --bins or -m) and shuffle (-n, -m).\n"
+    f"--scheme NAME  Give this or --stages: {_listed_schemes()}. wor is without and wr with "
+    "replacement; o and w say the same of the two stages of must-ow and the like. account, risk, "
+    "calibrate, train and draw also take epochs: allocation (-n, --bins or -m), shuffle (-n, -m)."
+    "\n"
     "--stages KIND:SIZE,...  Instead of --scheme: any number of stages, for example wor:118,wr:200 "
     "(-n).\n" + "\n".join(f"{one.flag} {one.metavar}  {one.help}" for one in SIZES.values()),
 )
@@ -367,14 +368,16 @@ def read_relation(name: str, text: str) -> Relation:
     return _RELATIONS[one_of(name, text, tuple(_RELATIONS))]
 
 
+#: The schemes whose default relation is add-remove.
+_RANDOM_SIZES = [one.name for one in {**BY_NAME, **EPOCHS}.values() if one.random_size]
 _accounting = Panel(
     ACCOUNTING,
-    """
+    f"""
     --steps K        Number of applications, each with a fresh draw and fresh noise. Required (or
                      --epochs, where it can be given).
     --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
-                     add-remove (one record more or less). Default: add-remove for poisson and
-                     allocation, replace-one otherwise.
+                     add-remove (one record more or less). Default: add-remove for
+                     {", ".join(_RANDOM_SIZES)}; replace-one otherwise.
     --group G        The most records that one person has: the guarantee covers all of them,
                      replaced together, or all present or absent.
     --epsilon E      The largest epsilon allowed, above 0; the noise is calibrated for it.
@@ -591,8 +594,8 @@ _run = Panel(
     """
     --seed INT     Reproducible, for experiments only: anyone who knows the seed can subtract the
                    noise.
-    --ledger FILE  Charge the release to this ledger (mustdp ledger create); one that would pass its
-                   limit is refused before the data are read.
+    --ledger FILE  Charge the release to this ledger (mustdp ledger create); one that would exceed
+                   its limit is refused before the data are read.
     """,
 )
 SeedOption = Annotated[int | None, _run("--seed", read_natural)]

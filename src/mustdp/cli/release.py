@@ -310,7 +310,7 @@ _plan_accounting = Panel(
     --epsilon E  An epsilon; repeat it to compare several. Give this or --width.
     --width W    Instead of --epsilon: the smallest epsilon for intervals of at most this width.
     --relative   --width is relative to the value, such as 0.05.
-    --releases K  K releases share the budget, such as 12 in a year.
+    --releases INT  This many releases share the budget, such as 12 in a year.
     """,
 )
 

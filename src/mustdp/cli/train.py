@@ -40,7 +40,7 @@ _run = Panel(
     "Run",
     """
     --ledger FILE      Charge the run to this ledger (mustdp ledger create) before its first step;
-                       one that would pass the limit is refused, and with -n before the data are
+                       one that would exceed the limit is refused, and with -n before the data are
                        read.
     --checkpoint FILE  Save the run after every step (mlp), so that it can be resumed. The file is
                        as secret as the data.
@@ -81,7 +81,7 @@ class RunFiles:
         return nullcontext() if self.ledger is None else open_existing(self.ledger)
 
     def check_charge(self, ledger: LedgerFile, budget: Budget, seed: int | None) -> None:
-        """Refuse a new run that cannot be charged or would pass the limit."""
+        """Refuse a new run that cannot be charged or would exceed the limit."""
         from mustdp.ledger.release import check_release
 
         if not self.resume:

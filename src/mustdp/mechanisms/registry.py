@@ -92,7 +92,8 @@ _NOISE_MULTIPLIER = Argument(
     "noise_multiplier",
     "Z",
     "Noise scale divided by the bound C on one record's contribution. One copy moves the result by "
-    "2/Z noise scales; by 1/Z under add-remove for poisson, allocation and shuffle.",
+    "2/Z noise scales; by 1/Z under add-remove for poisson, truncated-poisson, allocation and "
+    "shuffle.",
     SMALLEST_NOISE,
     LARGEST_NOISE,
     larger_is_private=True,
@@ -107,7 +108,7 @@ _SHIFT = Argument(
 )
 _SENSITIVITY = Argument(
     "sensitivity",
-    "D",
+    "INT",
     "The furthest that one copy of a record moves an integer, replaced or left out; 1 by default.",
     1,
     10**6,
@@ -147,7 +148,7 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
         arguments=(
             Argument(
                 "scale",
-                "B",
+                "SCALE",
                 "Scale parameter of the noise (discrete-laplace).",
                 SMALLEST_NOISE,
                 LARGEST_NOISE,
@@ -211,7 +212,7 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
             _STATED_EPSILON,
             Argument(
                 "categories",
-                "C",
+                "INT",
                 "Number of possible answers (randomized-response), 2 by default.",
                 2,
                 10**9,
