@@ -3,7 +3,7 @@
     python benchmarks/history.py --json             # measure this version and print it
     python benchmarks/history.py --write 0.2.0      # ... and keep it in benchmarks/history
     python benchmarks/history.py --check            # ... and fail where a bound has become looser
-                                                    #     or a ratio has doubled
+                                                    #     or a ratio has doubled; keep nothing then
     python benchmarks/history.py --draw             # draw docs/pictures/history.svg
 
 A bound is stored with its plan as a description, so that reading the history also tests that a plan
@@ -205,6 +205,17 @@ def doubled(before: dict[str, float], now: dict[str, float]) -> list[str]:
     ]
 
 
+def measured_again(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:
+    """The ratios, the least of three measurements where one seems to have doubled.
+
+    On a busy machine a measurement may be off once, not three times in a row.
+    """
+    for _ in range(2):
+        slower = {one for one in before.keys() & now.keys() if not now[one] <= 2.0 * before[one]}
+        now |= {name: min(now[name], ratio) for name, ratio in ratios(slower).items()}
+    return now
+
+
 def draw() -> None:
     """Gaps between the bounds and ratios, a line each, over the versions."""
     import matplotlib as mpl
@@ -248,9 +259,10 @@ def main() -> int:
     found: dict[str, Any] = {"version": version, "bounds": bounds(), "ratios": ratios()}
     bad = []
     if before and chosen.check:
+        found["ratios"] = measured_again(before[-1]["ratios"], found["ratios"])
         bad = doubled(before[-1]["ratios"], found["ratios"])
         bad += loosened(before[-1]["bounds"], found["bounds"])
-    if chosen.write:
+    if chosen.write and not bad:
         path = HISTORY / f"{version}.json"
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if chosen.json:
