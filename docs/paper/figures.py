@@ -32,7 +32,7 @@ def epsilon(plan: md.types.Plan, delta: float = DELTA, **options: Any) -> tuple[
 
 
 def steps_of(scheme: Any, noise: float, count: int) -> md.types.Plan:
-    """So many draws, or epochs."""
+    """A plan of ``count`` draws, or epochs."""
     return md.repeat(count, md.subsample(scheme, md.gaussian(noise_multiplier=noise)))
 
 

@@ -47,6 +47,19 @@ def test_the_table_of_schemes() -> None:
             assert float(distinct) == pytest.approx(found["distinct"][where], abs=0.5)
 
 
+def test_the_numbers_below_the_picture_of_families() -> None:
+    found = computed("families")
+    said = TEXT.split("(`python docs/paper/figures.py families`). ")[1].splitlines()[0]
+    for steps, one_pair, family, attained in re.findall(
+        r"(\d+)(?: steps)?: ([\d.]+), ([\d.]+) and ([\d.]+\d)", said
+    ):
+        at = found["steps"].index(int(steps))
+        assert float(one_pair) - 1e-3 <= found["one pair"][at] <= float(one_pair)
+        assert float(family) - 1e-3 <= found["family"][at] <= float(family)
+        assert float(attained) <= found["attained"][at] <= float(attained) + 1e-3
+    assert said.count(": ") == 2
+
+
 def test_what_the_figures_show_is_computed_again() -> None:
     module = runpy.run_path(str(PAPER / "figures.py"))
     drawn = computed("allocation")
