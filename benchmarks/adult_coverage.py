@@ -139,9 +139,14 @@ def release(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", md.types.SeededRelease)
         return md.private_release(
-            sample, asked, lower=LOWER, upper=UPPER, seed=seed,
-            categories={"sex": ["Female", "Male"]}, **given,
-        )  # fmt: skip
+            sample,
+            asked,
+            lower=LOWER,
+            upper=UPPER,
+            seed=seed,
+            columns=md.types.Columns(categories={"sex": ["Female", "Male"]}),
+            **given,
+        )
 
 
 def coverage(
@@ -204,7 +209,10 @@ def extra(
                 yield {"design": "missing", **row}
     for count in (10, 20, 50):
         clustered = in_clusters(people, N // count)
-        settings = {"cluster": "cluster", "largest_cluster": N // count, "epsilon": 200.0}
+        settings = {
+            "survey": md.types.Survey(cluster="cluster", largest_cluster=N // count),
+            "epsilon": 200.0,
+        }
         for asked in ("mean@age", "mean@gain", "proportion:=Female@sex"):
             if only in f"clusters/{count}/{asked}":
                 for row in coverage(clustered, asked, data_sets, seed, **settings):

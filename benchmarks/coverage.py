@@ -140,7 +140,7 @@ def resampled(law: Law, statistic: str, design: str, rng: np.random.Generator) -
     plan, noise = DESIGNS[design]
     result = private_bootstrap(
         records(law, statistic, rng), STATISTICS.get(statistic, statistic), design=plan,
-        delta=DELTA, level=LEVEL, workers=1, seed=rng,
+        delta=DELTA, level=LEVEL, execution=md.types.Execution(workers=1), seed=rng,
         relation="replace_one", **noise, **bounds(law, statistic),
     )  # fmt: skip
     estimate = result.estimates[-1]

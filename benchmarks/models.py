@@ -54,9 +54,15 @@ def population(folder: Path) -> pd.DataFrame:
 def released(sample: pd.DataFrame, statistic: str, seed: int, **budget: Any) -> Any:
     """One statistic of one sample."""
     return md.private_release(
-        sample, statistic, columns=[*LOWER, *CATEGORIES], lower=LOWER, upper=UPPER,
-        categories=CATEGORIES, delta=DELTA, seed=seed, **budget,
-    )  # fmt: skip
+        sample,
+        statistic,
+        columns=md.types.Columns([*LOWER, *CATEGORIES], categories=CATEGORIES),
+        lower=LOWER,
+        upper=UPPER,
+        delta=DELTA,
+        seed=seed,
+        **budget,
+    )
 
 
 def measured(people: pd.DataFrame, statistic: str, epsilon: float, runs: int) -> dict[str, Any]:

@@ -114,9 +114,17 @@ def ours() -> Counter:
     def counts(sample: pd.DataFrame, epsilon: float) -> dict[str, dict[Any, float]]:
         groups = {"sex": SEX, "education": [f"g{k}" for k in range(len(BREAKS))]}
         result = md.private_release(
-            sample, "count", columns=[], by=["sex", "education"], groups=groups, complete=True,
-            total=True, consistent=True, relation="add_remove", epsilon=epsilon, delta=DELTA,
-        )  # fmt: skip
+            sample,
+            "count",
+            columns=[],
+            by=["sex", "education"],
+            groups=md.types.Groups(groups, complete=True),
+            total=True,
+            consistent=True,
+            relation="add_remove",
+            epsilon=epsilon,
+            delta=DELTA,
+        )
         found: dict[str, dict[Any, float]] = {kind: {} for kind in KINDS}
         for one in result.estimates:
             columns = [column for column, _ in one.groups]

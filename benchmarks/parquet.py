@@ -93,7 +93,7 @@ def bootstrap(path: str) -> dict[str, float]:
         replicates=50,
         epsilon=1.0,
         delta=1e-9,
-        workers=1,
+        execution=importlib.import_module("mustdp.types").Execution(workers=1),
     )
     whole = time.perf_counter() - start
     return {"open_s": opened, "whole_s": whole, "mean_x": result.estimate}

@@ -35,9 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for run in range(given.data_sets):
             sample = pd.DataFrame({"x": rng.choice(people, N)})
             result = md.private_release(
-                sample, "mean", columns="x", lower=0, upper=UPPER, find_ranges="x",
-                epsilon=epsilon, delta=DELTA, seed=run,
-            )  # fmt: skip
+                sample,
+                "mean",
+                columns="x",
+                lower=0,
+                upper=UPPER,
+                ranges=md.types.Ranges(find="x"),
+                epsilon=epsilon,
+                delta=DELTA,
+                seed=run,
+            )
             (_, end), (low, high) = result.ranges["x"], result.interval
             truth = clipped.setdefault(end, float(np.minimum(people, end).mean()))
             hits.append(low <= truth <= high)

@@ -57,10 +57,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     sample = people.iloc[rng.choice(len(people), N)]
                     sample = sample.assign(group=rng.choice(GROUPS, N))
                     result = md.private_release(
-                        sample, statistic, columns=column, lower=0, upper=100, by="group",
-                        groups=GROUPS, complete=True, noise_multiplier=noise, delta=DELTA,
+                        sample,
+                        statistic,
+                        columns=column,
+                        lower=0,
+                        upper=100,
+                        by="group",
+                        groups=md.types.Groups(GROUPS, complete=True),
+                        noise_multiplier=noise,
+                        delta=DELTA,
                         seed=run,
-                    )  # fmt: skip
+                    )
                     found += result.estimates
                 row = {
                     "epsilon": epsilon,

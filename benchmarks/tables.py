@@ -48,15 +48,31 @@ def population(folder: Path) -> pd.DataFrame:
 
 
 def released(
-    sample: pd.DataFrame, statistics: Sequence[str], noise_multiplier: float, seed: int, **more: Any
+    sample: pd.DataFrame,
+    statistics: Sequence[str],
+    noise_multiplier: float,
+    seed: int,
+    whole_counts: bool = False,
+    **more: Any,
 ) -> Any:
     """A table of one sample."""
     return md.private_release(
-        sample, statistics, columns=["hours"], by=["sex", "education"],
-        groups={"sex": SEX}, breaks={"education": BREAKS}, complete=True, total=True,
-        lower=0, upper=100, noise_multiplier=noise_multiplier, delta=DELTA,
-        population=48_842, seed=seed, **more,
-    )  # fmt: skip
+        sample,
+        statistics,
+        columns=["hours"],
+        by=["sex", "education"],
+        groups=md.types.Groups(
+            {"sex": SEX}, {"education": BREAKS}, complete=True, whole_counts=whole_counts
+        ),
+        total=True,
+        lower=0,
+        upper=100,
+        noise_multiplier=noise_multiplier,
+        delta=DELTA,
+        population=48_842,
+        seed=seed,
+        **more,
+    )
 
 
 def inside(people: pd.DataFrame, groups: Sequence[tuple[str, str]]) -> Any:
@@ -179,7 +195,14 @@ def measured(people: pd.DataFrame, epsilon: float, data_sets: int, seed: int) ->
         ways = {
             "consistent": ours(released(sample, ("count",), noise, run, consistent=True)),
             "whole and consistent": ours(
-                released(sample, ("count",), noise, run, consistent=True, whole_counts=True)
+                released(
+                    sample,
+                    ("count",),
+                    noise,
+                    run,
+                    consistent=True,
+                    whole_counts=True,
+                )
             ),
             "independent groupings": apart(table, sigma, rng),
             "cells added up": summed(table, sigma, rng),

@@ -59,7 +59,8 @@ def subsampling(epsilon: float) -> Callable[[FloatArray, int], tuple[float, floa
         )
         found = md.private_bootstrap(
             data, "mean", lower=0, upper=1, design=design, replicates=REPLICATES, delta=DELTA,
-            level=LEVEL, relation="replace_one", workers=1, seed=seed, **budget,
+            level=LEVEL, relation="replace_one", seed=seed, execution=md.types.Execution(workers=1),
+            **budget,
         )  # fmt: skip
         noise = found.privacy.noise_multiplier
         return found.interval

@@ -26,6 +26,7 @@ from mustdp.data.columns import Reading as Reading
 from mustdp.data.dask import DaskSource as DaskSource
 from mustdp.errors import ClusterLost as ClusterLost
 from mustdp.errors import MissingExtra as MissingExtra
+from mustdp.estimation.bootstrap import Execution as Execution
 from mustdp.estimation.codebook import Codebook as Codebook
 from mustdp.estimation.contrasts import Contrast as Contrast
 from mustdp.estimation.designs import Design as Design
@@ -39,6 +40,9 @@ from mustdp.estimation.result import ReleasedEstimate as ReleasedEstimate
 from mustdp.estimation.result import ReleaseResult as ReleaseResult
 from mustdp.estimation.result import Test as Test
 from mustdp.estimation.result import WideTable as WideTable
+from mustdp.estimation.schema import Columns as Columns
+from mustdp.estimation.schema import Ranges as Ranges
+from mustdp.estimation.schema import Survey as Survey
 from mustdp.estimation.statistics.counts import Proportion as Proportion
 from mustdp.estimation.statistics.distribution import Gini as Gini
 from mustdp.estimation.statistics.distribution import QuantileRatio as QuantileRatio
@@ -57,6 +61,7 @@ from mustdp.estimation.statistics.quantiles import Median as Median
 from mustdp.estimation.statistics.quantiles import Quantile as Quantile
 from mustdp.estimation.statistics.ratio import Ratio as Ratio
 from mustdp.estimation.statistics.user import UserStatistic as UserStatistic
+from mustdp.estimation.tables import Groups as Groups
 from mustdp.ledger.file import LedgerFile as LedgerFile
 from mustdp.ledger.records import Entry as Entry
 from mustdp.ledger.records import LedgerStatus as LedgerStatus

@@ -83,7 +83,9 @@ def test_a_statistic_that_writes_changes_no_other(
     attack: Callable[..., float], average: bool, where: str, tmp_path: Any
 ) -> None:
     data: Any = DATA.copy()
-    more: dict[str, Any] = {"workers": 2} if where == "processes" else {}
+    more: dict[str, Any] = (
+        {"execution": md.types.Execution(workers=2)} if where == "processes" else {}
+    )
     if where == "file":
         data, more = tmp_path / "records.csv", {"columns": ("a", "b")}
         np.savetxt(data, DATA, delimiter=",", header="a,b", comments="", fmt="%.17g")
@@ -113,8 +115,9 @@ def test_a_statistic_that_writes_changes_none_on_a_cluster() -> None:
     ) as client:
         parts = client.scatter([DATA[:30], DATA[30:]])
         source = md.data.open_partitioned(parts, client=client)
-        both = [replicates([one, "covariance"], source, insecure=True) for one in given]
-        again = replicates([given[0], "covariance"], source, insecure=True)
+        trusting = md.types.Execution(insecure=True)
+        both = [replicates([one, "covariance"], source, execution=trusting) for one in given]
+        again = replicates([given[0], "covariance"], source, execution=trusting)
     assert np.array_equal(both[0], both[1])
     assert np.array_equal(both[0], again)
 

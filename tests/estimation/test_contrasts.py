@@ -16,9 +16,10 @@ from tests.estimation.release.simulated import accepted
 
 SEX, REGION = ["Male", "Female"], ["north", "south"]
 GROUPS: dict[str, Any] = {
-    "by": ["sex", "region"], "groups": {"sex": SEX, "region": REGION}, "complete": True,
+    "by": ["sex", "region"],
+    "groups": md.types.Groups({"sex": SEX, "region": REGION}, complete=True),
     "total": True,
-}  # fmt: skip
+}
 
 
 def people(rng: np.random.Generator, n: int = 900, apart: float = 3.0) -> pd.DataFrame:
@@ -142,7 +143,7 @@ def test_quantiles_and_clusters_take_the_worst() -> None:
     least = math.hypot(one.standard_error, other.standard_error)
     assert least < found.standard_error <= one.standard_error + other.standard_error
     frame["home"] = np.arange(len(frame)) // 2
-    result = released(frame, 1, cluster="home", largest_cluster=2)
+    result = released(frame, 1, survey=md.types.Survey(cluster="home", largest_cluster=2))
     found = result.contrast("Male", "Female")
     one, other = (result[f"mean hours ({sex})"] for sex in SEX)
     assert found.standard_error > math.hypot(one.standard_error, other.standard_error)

@@ -62,7 +62,10 @@ def test_the_error_of_the_noise_is_that_of_repeated_releases(name: str, missing:
     values = np.random.default_rng(4).gamma(4.0, 8.0, 800).round().clip(0.0, 100.0)
     if missing:
         values[::7] = np.nan
-    many = [released(name, values, 1.0, seed, missing="drop", whole="0") for seed in range(60)]
+    many = [
+        released(name, values, 1.0, seed, missing="drop", columns=md.types.Columns(whole="0"))
+        for seed in range(60)
+    ]
     spread = float(np.std([one.value for one in many], ddof=1))
     said = float(np.median([one.standard_error * math.sqrt(one.noise_share) for one in many]))
     assert spread == pytest.approx(said, rel=0.3)
@@ -72,7 +75,13 @@ def test_the_error_of_the_noise_is_that_of_repeated_releases(name: str, missing:
 def test_the_error_of_sampling_is_that_of_repeated_samples(name: str) -> None:
     rng = np.random.default_rng(4)
     many = [
-        released(name, rng.gamma(4.0, 8.0, 600).round().clip(0.0, 100.0), 500.0, 1, whole="0")
+        released(
+            name,
+            rng.gamma(4.0, 8.0, 600).round().clip(0.0, 100.0),
+            500.0,
+            1,
+            columns=md.types.Columns(whole="0"),
+        )
         for _ in range(60)
     ]
     spread = float(np.std([one.value for one in many], ddof=1))
@@ -135,6 +144,11 @@ def test_designs_without_proven_errors_are_refused() -> None:
     values = np.ones((40, 2))
     with pytest.raises(md.InvalidParameter, match="clusters or strata"):
         md.private_release(
-            values, ["gini@0"], lower=0.0, upper=1.0, epsilon=1.0, delta=1e-6,
-            cluster="1", largest_cluster=3,
-        )  # fmt: skip
+            values,
+            ["gini@0"],
+            lower=0.0,
+            upper=1.0,
+            epsilon=1.0,
+            delta=1e-6,
+            survey=md.types.Survey(cluster="1", largest_cluster=3),
+        )

@@ -32,11 +32,18 @@ PEOPLE["sex"] = np.where(RNG.random(SIZE) < np.where(SMALL, 0.8, 0.4), "F", "M")
 PEOPLE["x"] = np.clip(
     40 + 10 * SMALL + 5 * (PEOPLE["sex"] == "M") + RNG.normal(0, 10, SIZE), 0, 100
 )
-SHARES = PEOPLE["stratum"].value_counts(normalize=True).to_dict()
+SHARES: Any = PEOPLE["stratum"].value_counts(normalize=True).to_dict()
+STRATIFIED = md.types.Survey(strata="stratum", stratum_shares=SHARES)
 GIVEN: dict[str, Any] = {
-    "columns": ["x"], "lower": 0, "upper": 100, "strata": "stratum", "stratum_shares": SHARES,
-    "population": SIZE, "by": "sex", "groups": ["M", "F"], "complete": True, "delta": 1e-6,
-}  # fmt: skip
+    "columns": ["x"],
+    "lower": 0,
+    "upper": 100,
+    "survey": STRATIFIED,
+    "population": SIZE,
+    "by": "sex",
+    "groups": md.types.Groups(["M", "F"], complete=True),
+    "delta": 1e-6,
+}
 ASKED = ("mean", "count", "sum", "proportion:>50")
 
 
@@ -115,12 +122,12 @@ def test_engines_are_refused_before_anything_is_charged(statistic: str) -> None:
     ledger = md.Ledger()
     weights: dict[str, Any] = {}
     if statistic == "mean":
-        weights = {"weights": "w", "largest_weight": 2.0}
+        weights = {"survey": replace(STRATIFIED, weights="w", largest_weight=2.0)}
     people = PEOPLE.assign(w=1.0)  # noqa: F841  read by its name
     with pytest.raises(InvalidParameter, match="must be read into memory"):
         md.private_release(
             duckdb.sql("SELECT * FROM people"), statistic, noise_multiplier=3.0, ledger=ledger,
-            **GIVEN, **weights,
+            **{**GIVEN, **weights},
         )  # fmt: skip
     assert ledger.steps == 0
 
@@ -136,7 +143,11 @@ def test_small_groups_are_not_known() -> None:
     [
         ("gini", {}, "for groups within strata"),
         ("mode", {}, "for groups within strata"),
-        ("median", {"cluster": "x", "largest_cluster": 2}, "must not be a quantile with clusters"),
+        (
+            "median",
+            {"survey": replace(STRATIFIED, cluster="x", largest_cluster=2)},
+            "must not be a quantile with clusters",
+        ),
         ("mean", {"consistent": True}, "must not be given with consistent"),
         ("mean", {"by": "stratum", "groups": ["a"]}, "another column than strata"),
         ("count", {"population": None}, "population must be a number"),
@@ -184,7 +195,7 @@ def linearised(frame: pd.DataFrame, z: Any, design: dict[str, Any]) -> float:
 @pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS)
 def test_errors_are_the_linearised_ones(design: dict[str, Any]) -> None:
     frame = LARGE
-    given = {**GIVEN, "population": 10**9, **design}
+    given = {**GIVEN, "population": 10**9, "survey": replace(STRATIFIED, **design)}
     with pytest.warns(md.types.SeededRelease):
         result = md.private_release(
             frame, [*ASKED, "sd", "histogram:2"], noise_multiplier=1e-3, seed=1, **given
@@ -237,7 +248,8 @@ def test_intervals_of_designs_cover(design: dict[str, Any]) -> None:
         for name, own in rows.items():
             kept = rng.choice(np.sort(np.array(list(own))), 250, replace=False)
             drawn.append(parts[name].iloc[np.concatenate([own[one] for one in kept])])
-        given = {**GIVEN, "population": SIZE, **CLUSTERS, **design}
+        survey = replace(STRATIFIED, **{**CLUSTERS, **design})
+        given = {**GIVEN, "population": SIZE, "survey": survey}
         with pytest.warns(md.types.SeededRelease):
             result = md.private_release(
                 pd.concat(drawn), [*ASKED, "sd"], noise_multiplier=3.0, seed=seed, **given
@@ -258,10 +270,11 @@ def test_medians_of_groups_cover() -> None:
     for seed in range(runs):
         frame = sample(rng).assign(w=rng.choice([1.0, 2.0], 1200))
         weighted: dict[str, Any] = {"weights": "w", "largest_weight": 2.0} if seed % 2 else {}
+        given = {**GIVEN, "survey": replace(STRATIFIED, **weighted)}
         with pytest.warns(md.types.SeededRelease):
-            found = md.private_release(
-                frame, "median", noise_multiplier=4.0, seed=seed, **GIVEN, **weighted
-            )["median x (F)"]
+            found = md.private_release(frame, "median", noise_multiplier=4.0, seed=seed, **given)[
+                "median x (F)"
+            ]
         assert found.width < 20.0
         hits += found.interval[0] <= truth <= found.interval[1]
     assert accepted(hits, runs)

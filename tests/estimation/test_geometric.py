@@ -43,14 +43,17 @@ def strata() -> float:
     return float(first**0.9 * second**0.1)
 
 
-SHARES = {"strata": "group", "stratum_shares": {"0": 0.9, "1": 0.1}}
-WEIGHTS = {"weights": "weight", "largest_weight": 2.0}
+SHARES = {"survey": md.types.Survey(strata="group", stratum_shares={"0": 0.9, "1": 0.1})}
+WEIGHTS = {"survey": md.types.Survey(weights="weight", largest_weight=2.0)}
 SETTINGS: dict[str, tuple[dict[str, Any], float]] = {
     "plain": ({}, gmean(CLIPPED)),
     "add-remove": ({"relation": "add_remove"}, gmean(CLIPPED)),
     "weights": (WEIGHTS, gmean(CLIPPED, weights=TABLE["weight"])),
-    "clusters": ({"cluster": "household", "largest_cluster": 3}, gmean(CLIPPED)),
     "strata": (SHARES, strata()),
+    "clusters": (
+        {"survey": md.types.Survey(cluster="household", largest_cluster=3)},
+        gmean(CLIPPED),
+    ),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,11 @@ COLUMNS = (
 )
 SCHEMA = PublicSchema(COLUMNS, Relation.REPLACE_ONE, 200)
 WHERE: dict[str, Any] = {
-    "columns": [one.name for one in COLUMNS],
+    "columns": md.types.Columns(
+        [one.name for one in COLUMNS], categories={"g": ["a", "b", "c"], "h": ["u", "v"]}
+    ),
     "lower": {"x": 10, "z": -1, "y": 0},
     "upper": {"x": 30, "z": 1, "y": 100},
-    "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]},
     "delta": 1e-6,
 }
 
@@ -156,9 +158,11 @@ def test_groups_have_models_of_their_own_and_unlisted_categories_are_left_out() 
     assert [one.value for one in result.estimates[:2]] == pytest.approx(
         [one.value for one in alone.estimates[:2]], abs=0.05
     )
-    part = {**WHERE["categories"], "g": ["a", "b"]}
-    some = released(data, "y ~ C(g)", 1e-4, categories=part)
-    rest = released(data[data.g != "c"], "y ~ C(g)", 1e-4, categories=part)
+    part = {**WHERE["columns"].categories, "g": ["a", "b"]}
+    some = released(data, "y ~ C(g)", 1e-4, columns=replace(WHERE["columns"], categories=part))
+    rest = released(
+        data[data.g != "c"], "y ~ C(g)", 1e-4, columns=replace(WHERE["columns"], categories=part)
+    )
     pairs = zip(some.estimates[:2], rest.estimates[:2], strict=True)
     assert all(abs(one.value - other.value) < 0.05 for one, other in pairs)
 

@@ -21,10 +21,11 @@ from tests.estimation.release.simulated import accepted
 from tests.estimation.release.swapping import allowed, movements
 
 WHERE: dict[str, Any] = {
-    "columns": ["x", "g", "y", "z"],
+    "columns": md.types.Columns(
+        ["x", "g", "y", "z"], categories={"g": ["a", "b", "c"], "y": ["no", "yes"]}
+    ),
     "lower": {"x": 10, "z": 0},
     "upper": {"x": 30, "z": 1},
-    "categories": {"g": ["a", "b", "c"], "y": ["no", "yes"]},
     "delta": 1e-6,
 }
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -78,7 +79,9 @@ def test_without_noise_they_are_maximum_likelihood_with_robust_errors(
     weights = data["w"].to_numpy() if weighted else np.ones(len(data))
     design = design_of(data, formula)
     beta, errors = likelihood(data, design, weights)
-    more: dict[str, Any] = {"weights": "w", "largest_weight": 1.0} if weighted else {}
+    more: dict[str, Any] = (
+        {"survey": md.types.Survey(weights="w", largest_weight=1.0)} if weighted else {}
+    )
     found = released(data, f"{response} ~ {formula}", 1e-5, **more).estimates
     assert [one.value for one in found] == pytest.approx(beta, abs=0.02 * errors.min())
     assert [one.standard_error for one in found] == pytest.approx(errors, rel=5e-3)
@@ -102,9 +105,11 @@ def test_groups_have_models_of_their_own_and_unlisted_categories_are_left_out() 
     assert [one.value for one in result.estimates[:2]] == pytest.approx(
         [one.value for one in alone.estimates], abs=0.02
     )
-    part = {**WHERE["categories"], "g": ["a", "b"]}
-    some = released(data, "z ~ C(g)", 1e-4, categories=part)
-    rest = released(data[data.g != "c"], "z ~ C(g)", 1e-4, categories=part)
+    part = {**WHERE["columns"].categories, "g": ["a", "b"]}
+    some = released(data, "z ~ C(g)", 1e-4, columns=replace(WHERE["columns"], categories=part))
+    rest = released(
+        data[data.g != "c"], "z ~ C(g)", 1e-4, columns=replace(WHERE["columns"], categories=part)
+    )
     pairs = zip(some.estimates, rest.estimates, strict=True)
     assert all(abs(one.value - other.value) < 0.02 for one, other in pairs)
 
@@ -116,8 +121,12 @@ def test_groups_have_models_of_their_own_and_unlisted_categories_are_left_out() 
         ("g ~ x", {}, "two categories, or of numbers from 0 to 1"),
         ("z ~ x", {"upper": {"x": 30, "z": 2}}, "numbers from 0 to 1"),
         ("z ~ other", {}, "must have a formula of columns among"),
-        ("z ~ x", {"find_ranges": "z"}, "numbers from 0 to 1"),
-        ("z ~ x", {"cluster": "k", "largest_cluster": 3}, "clusters or strata"),
+        ("z ~ x", {"ranges": md.types.Ranges(find="z")}, "numbers from 0 to 1"),
+        (
+            "z ~ x",
+            {"survey": md.types.Survey(cluster="k", largest_cluster=3)},
+            "clusters or strata",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_spent(

@@ -17,9 +17,14 @@ def released(shares: list[float], n: int, noise: float, seed: int, **more: Any) 
     pandas = pytest.importorskip("pandas")
     drawn = np.random.default_rng(seed).choice([*LEVELS, "e"], n, p=shares)
     return md.private_release(
-        pandas.DataFrame({"g": drawn}), "mode", columns=["g"], categories={"g": LEVELS},
-        noise_multiplier=noise, delta=1e-6, seed=seed, **more,
-    ).estimates[0]  # fmt: skip
+        pandas.DataFrame({"g": drawn}),
+        "mode",
+        columns=md.types.Columns(["g"], categories={"g": LEVELS}),
+        noise_multiplier=noise,
+        delta=1e-6,
+        seed=seed,
+        **more,
+    ).estimates[0]
 
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -54,4 +59,10 @@ def test_where_nothing_is_known_everything_is_possible() -> None:
 
 def test_survey_designs_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="mode with clusters"):
-        released([0.6, 0.2, 0.1, 0.05, 0.05], 20, 1.0, 1, cluster="k", largest_cluster=2)
+        released(
+            [0.6, 0.2, 0.1, 0.05, 0.05],
+            20,
+            1.0,
+            1,
+            survey=md.types.Survey(cluster="k", largest_cluster=2),
+        )

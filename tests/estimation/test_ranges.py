@@ -29,9 +29,15 @@ def incomes(n: int, seed: int) -> Any:
 def released(n: int, drawn: int, column: str = "x", **more: Any) -> Any:
     ends = {"x": (0.0, 1e9), "loss": (-1e9, 1e9)}[column]
     settings: dict[str, Any] = {
-        "columns": column, "lower": ends[0], "upper": ends[1], "noise_multiplier": 5.0,
-        "delta": 1e-6, "seed": drawn, "find_ranges": column, **more,
-    }  # fmt: skip
+        "columns": column,
+        "lower": ends[0],
+        "upper": ends[1],
+        "noise_multiplier": 5.0,
+        "delta": 1e-6,
+        "seed": drawn,
+        "ranges": md.types.Ranges(find=column),
+        **more,
+    }
     return md.private_release(incomes(n, drawn), settings.pop("statistics", "mean"), **settings)
 
 
@@ -68,7 +74,7 @@ def test_both_steps_cost_what_is_charged_and_are_charged_before_either(
         return plain(schema, pieces, requests, noise, **more)
 
     monkeypatch.setattr(release, "run_rounds", watched)
-    result = released(1000, 1, ledger=ledger, seed=None, range_share=0.2)
+    result = released(1000, 1, ledger=ledger, seed=None, ranges=md.types.Ranges("x", 0.2))
     (first, before, source), (second, after, again) = steps
     assert (before, after, ledger.steps) == (0, 1, 1)
     assert source is again  # one stream of noise, never the same bits twice
@@ -87,12 +93,12 @@ def test_the_range_that_is_found_is_narrow_said_and_used() -> None:
     assert f"{high:g}" in result.notes[0]
     assert f"clipped to [0, {high:g}]" in result.estimates[0].description
     assert [one.statistic for one in result.estimates] == ["mean", "clipping", "clipping"]
-    wide = released(4000, 2, find_ranges=None).estimates[0]
+    wide = released(4000, 2, ranges=None).estimates[0]
     assert result.estimates[0].width < wide.width / 1000
     low, high = released(4000, 2, "loss").ranges["loss"]
     assert low < -5_000
     assert high < 10_000
-    grouped = released(4000, 2, by="g", groups=["a", "b"], complete=True)
+    grouped = released(4000, 2, by="g", groups=md.types.Groups(["a", "b"], complete=True))
     assert len([one for one in grouped.estimates if one.statistic == "mean"]) == 2
 
 
@@ -107,14 +113,25 @@ def test_intervals_cover_the_mean_of_the_clipped_values() -> None:
     assert np.mean(hits) > 0.88
 
 
+@pytest.mark.parametrize("share", [0.9, 0.0, float("nan")])
+def test_shares_of_the_budget_are_checked(share: float) -> None:
+    with pytest.raises(InvalidParameter, match="share must be"):
+        md.types.Ranges("x", share)
+    if share != 0.9:
+        with pytest.raises(InvalidParameter, match="report_clipping must be"):
+            md.types.Ranges("x", report_clipping=share)
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"find_ranges": "other"}, "find_ranges must name columns among x"),
-        ({"range_share": 0.9}, "range_share must be"),
-        ({"range_share": float("nan")}, "range_share must be"),
+        ({"ranges": md.types.Ranges(find="other")}, "find must name columns among x"),
+        ({"ranges": "x"}, "ranges must be a Ranges, got str"),
         ({"statistics": "proportion:>1000"}, "limit|between|range|must"),
-        ({"cluster": "g", "largest_cluster": 3}, "must not be given with clusters"),
+        (
+            {"survey": md.types.Survey(cluster="g", largest_cluster=3)},
+            "must not be given with clusters",
+        ),
         ({"lower": 4.0, "upper": 5.0}, "whose range can be halved"),
     ],
 )

@@ -39,7 +39,8 @@ PEOPLE = pd.DataFrame(
     }
 )
 LISTS = {"sex": SEX, "region": REGION}
-CROSSED: dict[str, Any] = {"by": ["sex", "region"], "groups": LISTS, "complete": True}
+COMPLETE = md.types.Groups(LISTS, complete=True)
+CROSSED: dict[str, Any] = {"by": ["sex", "region"], "groups": COMPLETE}
 
 
 def released(*statistics: str, noise: float = 3.0, seed: int = 1, **more: Any) -> Any:
@@ -60,7 +61,7 @@ def values(result: Any, statistic: str) -> dict[str | None, float]:
 GROUPINGS: dict[str, dict[str, Any]] = {
     "cells and margins": {"total": True, "consistent": True},
     "apart": {"total": True},
-    "complete": {"total": True, "consistent": True, "complete": True},
+    "complete": {"total": True, "consistent": True, "groups": COMPLETE},
     "several": {"by": [["sex"], ["region"]]},
 }
 COLUMNS = (Column("x", Range(0.0, 10.0)), Column("y", Range(-1.0, 3.0)))
@@ -68,7 +69,7 @@ COLUMNS = (Column("x", Range(0.0, 10.0)), Column("y", Range(-1.0, 3.0)))
 
 def schema_with(grouping: str, relation: Relation, dropped: bool) -> PublicSchema:
     options: dict[str, Any] = {"by": ["sex", "region"], **GROUPINGS[grouping]}
-    found = read_groupings(options.pop("by"), LISTS, **options)
+    found = read_groupings(options.pop("by"), options.pop("groups", LISTS), **options)
     assert found is not None
     n = 50 if relation == Relation.REPLACE_ONE else None
     return PublicSchema(
@@ -183,7 +184,9 @@ def test_least_squares_along_effects_are_those_of_all_equations(
     lists = {
         name: [f"{name}{i}" for i in range(size)] for name, size in zip(names, sizes, strict=False)
     }
-    groupings = read_groupings(names, lists, complete=True, total=True, consistent=True)
+    groupings = read_groupings(
+        names, md.types.Groups(lists, complete=True), total=True, consistent=True
+    )
     assert groupings is not None
     matrix, rng = matrix_of(groupings), np.random.default_rng(seed)
     variances = tuple(spreads[: len(groupings.sets)])
@@ -221,9 +224,11 @@ def test_least_squares_along_effects_are_those_of_all_equations(
 
 def test_noise_is_placed_where_it_helps() -> None:
     groupings = read_groupings(
-        ["a", "b"], {"a": list("xy"), "b": [str(k) for k in range(20)]}, complete=True,
-        total=True, consistent=True,
-    )  # fmt: skip
+        ["a", "b"],
+        md.types.Groups({"a": list("xy"), "b": [str(k) for k in range(20)]}, complete=True),
+        total=True,
+        consistent=True,
+    )
     assert groupings is not None
     costs = (2.0,) * len(groupings.sets)
     placed = noise_shares(groupings, costs)
@@ -259,7 +264,9 @@ def test_cells_margins_and_totals_agree() -> None:
 
 def test_public_totals_are_kept() -> None:
     totals = {"sex": PEOPLE["sex"].value_counts().to_dict()}
-    result = released("count", "mean", total=True, consistent=True, public_totals=totals)
+    result = released(
+        "count", "mean", total=True, consistent=True, groups=replace(COMPLETE, public_totals=totals)
+    )
     found = values(result, "count")
     for sex in SEX:
         assert found[sex] == pytest.approx(totals["sex"][sex])
@@ -274,10 +281,8 @@ def test_public_totals_are_kept() -> None:
 def test_whole_counts_are_whole_and_agree(public: bool) -> None:
     totals = {"sex": PEOPLE["sex"].value_counts().to_dict(),
               "region": PEOPLE["region"].value_counts().to_dict()}  # fmt: skip
-    settings: dict[str, Any] = {"public_totals": totals} if public else {}
-    result = released(
-        "count", noise=80.0, total=True, consistent=True, whole_counts=True, **settings
-    )
+    groups = replace(COMPLETE, whole_counts=True, public_totals=totals if public else None)
+    result = released("count", noise=80.0, total=True, consistent=True, groups=groups)
     found = values(result, "count")
     assert all(one == round(one) and one >= 0 for one in found.values())
     for sex in SEX:
@@ -294,7 +299,7 @@ def test_a_table_without_negative_numbers_is_the_nearest() -> None:
     """Against a solver for least squares without negative numbers."""
     from scipy.optimize import nnls
 
-    groupings = read_groupings(["sex", "region"], LISTS, complete=True, total=True, consistent=True)
+    groupings = read_groupings(["sex", "region"], COMPLETE, total=True, consistent=True)
     assert groupings is not None
     matrix = matrix_of(groupings)
     variances = (4.0, 1.0, 2.0, 0.5)
@@ -320,9 +325,14 @@ def test_a_table_without_negative_numbers_is_the_nearest() -> None:
 def test_values_are_those_of_the_groups() -> None:
     """With next to no noise, as pandas has them."""
     result = released(
-        "mean", "count", noise=1e-4, by=["sex", "age"], groups={"sex": SEX},
-        breaks={"age": [0, 18, 65]}, total=True, consistent=True,
-    )  # fmt: skip
+        "mean",
+        "count",
+        noise=1e-4,
+        by=["sex", "age"],
+        groups=md.types.Groups({"sex": SEX}, breaks={"age": [0, 18, 65]}, complete=True),
+        total=True,
+        consistent=True,
+    )
     ages = pd.cut(PEOPLE["age"], [-1, 17, 64, 200], labels=["0-17", "18-64", "65+"])
     for (sex, age), own in PEOPLE.groupby(["sex", ages], observed=True):
         assert values(result, "count")[f"{sex}, {age}"] == pytest.approx(len(own), abs=0.01)
@@ -335,7 +345,7 @@ def test_values_are_those_of_the_groups() -> None:
 
 
 def test_several_groupings_in_one_release() -> None:
-    result = released("mean", noise=1e-4, by=[["sex"], ["region"]], complete=False)
+    result = released("mean", noise=1e-4, by=[["sex"], ["region"]], groups=LISTS)
     names = [f"sex={one}" for one in (*SEX, "other")]
     names += [f"region={one}" for one in (*REGION, "other")]
     assert list(values(result, "mean")) == names
@@ -345,9 +355,13 @@ def test_several_groupings_in_one_release() -> None:
 
 def test_records_in_no_group_of_a_complete_list_count_for_nothing() -> None:
     result = released(
-        "count", noise=1e-4, by="region", groups=["north", "east"], complete=True, total=True,
+        "count",
+        noise=1e-4,
+        by="region",
+        groups=md.types.Groups(["north", "east"], complete=True),
+        total=True,
         relation="add_remove",
-    )  # fmt: skip
+    )
     found = values(result, "count")
     assert set(found) == {"north", "east", "total"}
     assert found["total"] == pytest.approx((PEOPLE["region"] != "west").sum(), abs=0.01)
@@ -356,7 +370,7 @@ def test_records_in_no_group_of_a_complete_list_count_for_nothing() -> None:
 @pytest.mark.parametrize(
     "design",
     [
-        {"weights": "weight", "largest_weight": 2.0},
+        {"survey": md.types.Survey(weights="weight", largest_weight=2.0)},
         {"relation": "add_remove"},
         {"missing": "drop"},
     ],
@@ -366,7 +380,7 @@ def test_survey_designs_have_consistent_tables(design: dict[str, Any]) -> None:
     result = released("count", "mean", noise=1e-4, total=True, consistent=True, **design)
     found = values(result, "count")
     assert math.fsum(found[one] for one in SEX) == pytest.approx(found["total"])
-    weights = PEOPLE["weight"] if "weights" in design else pd.Series(np.ones(N))
+    weights = PEOPLE["weight"] if "survey" in design else pd.Series(np.ones(N))
     for sex in SEX:
         own = PEOPLE["sex"] == sex
         assert found[sex] == pytest.approx(weights[own].sum(), rel=1e-4)
@@ -445,26 +459,40 @@ def test_agreement_makes_margins_and_totals_narrower() -> None:
         ({"groups": {**LISTS, "age": ["1"]}}, "must be given for columns among"),
         ({"by": ["sex", "sex"]}, "different columns"),
         ({"by": []}, "must be a column"),
-        ({"public_totals": {"sex": {"Male": 1}}}, "consistent=True"),
-        ({"consistent": True, "public_totals": {"age": {"Male": 1}}}, "by column of by"),
-        ({"consistent": True, "public_totals": {"sex": {"Nobody": 1}}}, "groups that are listed"),
-        ({"consistent": True, "public_totals": {"sex": {"Male": -1}}}, "public_totals"),
-        ({"consistent": True, "public_totals": {"sex": {"Male": 1}}}, "add up to the number"),
-        ({"whole_counts": True}, "must be given with consistent"),
-        ({"consistent": 1}, "must be True or False"),
-        ({"complete": ["age"]}, "columns among"),
-        ({"total": True, "groups": {**LISTS, "sex": ["total"]}}, "must not name 'total'"),
-        ({"breaks": {"region": [3, 1]}, "groups": {"sex": SEX}}, "must rise"),
+        ({"groups": replace(COMPLETE, public_totals={"sex": {"Male": 1}})}, "consistent=True"),
         (
-            {"consistent": True, "whole_counts": True, "relation": "add_remove"},
+            {"consistent": True, "groups": replace(COMPLETE, public_totals={"age": {"Male": 1}})},
+            "by column of by",
+        ),
+        (
+            {"consistent": True, "groups": replace(COMPLETE, public_totals={"sex": {"Nobody": 1}})},
+            "groups that are listed",
+        ),
+        (
+            {"consistent": True, "groups": replace(COMPLETE, public_totals={"sex": {"Male": -1}})},
+            "public_totals",
+        ),
+        (
+            {"consistent": True, "groups": replace(COMPLETE, public_totals={"sex": {"Male": 1}})},
+            "add up to the number",
+        ),
+        ({"groups": replace(COMPLETE, whole_counts=True)}, "must be given with consistent"),
+        ({"consistent": 1}, "must be True or False"),
+        ({"groups": replace(COMPLETE, complete=["age"])}, "columns among"),
+        ({"total": True, "groups": {**LISTS, "sex": ["total"]}}, "must not name 'total'"),
+        ({"groups": md.types.Groups({"sex": SEX}, breaks={"region": [3, 1]})}, "must rise"),
+        (
+            {
+                "consistent": True,
+                "groups": replace(COMPLETE, whole_counts=True),
+                "relation": "add_remove",
+            },
             "number of records is public",
         ),
     ],
 )
 def test_bad_input(given: dict[str, Any], match: str) -> None:
     settings: dict[str, Any] = {"columns": ["hours"], "lower": 0, "upper": 80, **CROSSED, **given}
-    if settings["by"] is None:
-        settings["complete"] = False
     with pytest.raises(InvalidParameter, match=match):
         md.private_release(PEOPLE, "mean", noise_multiplier=3.0, delta=1e-6, **settings)
 
@@ -483,10 +511,20 @@ def test_a_public_total_has_no_negative_variance() -> None:
     for noise in (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0):
         for statistics in ("median", "gini", ("count", "gini"), ("trimmed-mean:0.1", "mean")):
             result = md.private_release(
-                frame, statistics, columns=["x"], lower=0, upper=100, delta=1e-6,
-                by=[["g", "h"], ["age"]], groups={"g": ["a", "b"], "h": ["u", "v"]},
-                breaks={"age": [0, 18, 65]}, total=True, consistent=True, noise_multiplier=noise,
-            )  # fmt: skip
+                frame,
+                statistics,
+                columns=["x"],
+                lower=0,
+                upper=100,
+                delta=1e-6,
+                by=[["g", "h"], ["age"]],
+                groups=md.types.Groups(
+                    {"g": ["a", "b"], "h": ["u", "v"]}, breaks={"age": [0, 18, 65]}
+                ),
+                total=True,
+                consistent=True,
+                noise_multiplier=noise,
+            )
             assert not any(one.standard_error < 0.0 for one in result.estimates)
 
 
@@ -494,7 +532,17 @@ def test_public_totals_name_as_many_groups_as_columns() -> None:
     data = pd.DataFrame({"a": ["x", "y"] * 20, "v": np.arange(40.0)})
     with pytest.raises(md.InvalidParameter, match="must name groups that are listed"):
         md.private_release(
-            data, "count", columns=["v"], by="a", groups=["x", "y"], complete=True, total=True,
-            consistent=True, public_totals={"a": {("x", "z"): 20, "y": 20}}, lower=0, upper=40,
-            epsilon=1, delta=1e-6,
-        )  # fmt: skip
+            data,
+            "count",
+            columns=["v"],
+            by="a",
+            groups=md.types.Groups(
+                ["x", "y"], complete=True, public_totals={"a": {("x", "z"): 20, "y": 20}}
+            ),
+            total=True,
+            consistent=True,
+            lower=0,
+            upper=40,
+            epsilon=1,
+            delta=1e-6,
+        )

@@ -85,7 +85,13 @@ def test_a_local_cluster_gives_the_answer_of_one_process() -> None:
     x = np.random.default_rng(1).normal(size=(300, 2))
     design = md.types.Design(md.wor(300, 20), 32)
     found = run_replicates(
-        open_source(x), design, Moments(), 5, lower=[-1, -1], upper=[1, 1], dask="local", workers=1
+        open_source(x),
+        design,
+        Moments(),
+        5,
+        lower=[-1, -1],
+        upper=[1, 1],
+        execution=md.types.Execution(workers=1, dask="local"),
     )
     np.testing.assert_array_equal(found, expected(x, design, Moments(), 5, [-1, -1], [1, 1]))
 
@@ -99,9 +105,9 @@ def test_connections_that_anybody_can_use_are_refused_unless_that_is_said() -> N
     unclear: Any = "no"
     for address in ("tcp://127.0.0.1:1", "ws://127.0.0.1:1", "ucx://127.0.0.1:1"):
         with pytest.raises(md.InvalidParameter, match=r"certificates.*insecure accepts that"):
-            md.private_bootstrap(data, dask=address, **given)
+            md.private_bootstrap(data, execution=md.types.Execution(dask=address), **given)
     with pytest.raises(md.InvalidParameter, match="insecure must be True or False"):
-        md.private_bootstrap(data, dask="tcp://127.0.0.1:1", insecure=unclear, **given)
+        md.types.Execution(dask="tcp://127.0.0.1:1", insecure=unclear)
     with (
         distributed.LocalCluster(
             n_workers=1, processes=False, protocol="tcp://", dashboard_address=":0"
@@ -109,12 +115,13 @@ def test_connections_that_anybody_can_use_are_refused_unless_that_is_said() -> N
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         with pytest.raises(md.InvalidParameter, match="certificates"):
-            md.private_bootstrap(data, dask=client, **given)
+            md.private_bootstrap(data, execution=md.types.Execution(dask=client), **given)
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", md.types.InferenceNote
             )  # whether noise hides all is chance
-            found = md.private_bootstrap(data, dask=client, insecure=True, **given)
+            where = md.types.Execution(dask=client, insecure=True)
+            found = md.private_bootstrap(data, execution=where, **given)
     assert found.privacy.certified
 
 

@@ -192,10 +192,16 @@ class ResamplingOptions:
     level: Annotated[float, _statistics("--level", read_inner_rate)] = 0.95
     simultaneous: Annotated[bool, _statistics("--simultaneous")] = False
     population: Annotated[int | None, _statistics("--population", read_natural)] = None
+    seed: SeedOption = None
+
+
+@dataclass(frozen=True)
+class ExecutionOptions:
+    """What :class:`mustdp.types.Execution` takes under the same names."""
+
     workers: Annotated[int | None, _run("--workers", partial(read_integer, high=4096))] = None
     dask: Annotated[str | None, _run("--dask")] = None
     insecure: Annotated[bool, _run("--insecure")] = False
-    seed: SeedOption = None
 
 
 @with_bundles
@@ -211,6 +217,7 @@ def bootstrap(
     upper: Annotated[list[float] | None, _statistics("--upper", read_number)] = None,
     statistic: Annotated[list[str] | None, _statistics("--statistic")] = None,
     settings: ResamplingOptions,
+    execution: ExecutionOptions,
     ledger: LedgerOption = None,
     files: FileOptions,
 ) -> Answer:
@@ -233,13 +240,14 @@ def bootstrap(
     written = files.paths()
 
     from mustdp.data.opening import open_source, refuse_dropping
-    from mustdp.estimation.bootstrap import check_ranges, private_bootstrap
+    from mustdp.estimation.bootstrap import Execution, check_ranges, private_bootstrap
     from mustdp.estimation.result import InferenceNote
     from mustdp.estimation.schema import check_limits
     from mustdp.estimation.statistics.statistic import read_statistic
     from mustdp.randomness.keys import SeededRelease
     from mustdp.reporting.release_page import bootstrap_page
 
+    where = Execution(**asdict(execution))
     check_limits(**limits)
     wanted = [read_statistic(name) for name in statistic or ("mean",)]
     check_ranges(wanted, column or None, **limits)
@@ -263,7 +271,7 @@ def bootstrap(
         warnings.simplefilter("ignore", SeededRelease)
         result = private_bootstrap(
             data, wanted, design=plan, columns=tuple(column) if column else None,
-            progress=move, ledger=charged, **limits, **noise, **asdict(settings),
+            execution=where, progress=move, ledger=charged, **limits, **noise, **asdict(settings),
         )  # fmt: skip
         standing = None if charged is None else charged.standing()
         write_files(written, lambda: bootstrap_page(result, standing), result)

@@ -76,6 +76,8 @@ NAMES = {
     "header=False": "--no-header",
     "header=True": "--header",
     "marks": "--missing-mark",
+    "find": "--find-range",
+    "share": "--range-share",
     "dates": "--date-format",
     "Reading(missing=...)": "--missing",
 }
@@ -246,18 +248,32 @@ class StatisticsOptions:
         """The statistics, mean where none is named."""
         return tuple(self.statistic or ("mean",))
 
-    def read(self, names: tuple[str, ...]) -> dict[str, Any]:
+    def read(
+        self,
+        names: tuple[str, ...],
+        *,
+        dates: Sequence[Any] | None = None,
+        public_totals: Sequence[Any] | None = None,
+        whole_counts: bool = False,
+    ) -> dict[str, Any]:
         """Everything else, as the package takes it; ``names`` are the columns."""
+        from mustdp.estimation.schema import Columns
+        from mustdp.estimation.tables import Groups
+
         return {
-            "columns": names,
+            "columns": Columns(
+                names, dict(self.categories or ()), dict(dates or ()), tuple(self.whole or ())
+            ),
             "lower": limits("--lower", self.lower, names),
             "upper": limits("--upper", self.upper, names),
-            "categories": dict(self.categories or ()),
-            "whole": tuple(self.whole or ()),
             "by": self._by(),
-            "groups": self._groups(),
-            "breaks": dict(self.breaks or ()) or None,
-            "complete": self.complete,
+            "groups": Groups(
+                self._groups(),
+                dict(self.breaks or ()),
+                self.complete,
+                dict(public_totals or ()),
+                whole_counts,
+            ),
             "total": self.total,
             "consistent": self.consistent,
             "population": self.population,

@@ -170,19 +170,21 @@ def release(
     declared = ledger is not None and epsilon is None and noise_multiplier is None
     if not declared:
         exactly_one({"--epsilon": epsilon, "--noise-multiplier": noise_multiplier})
+    from mustdp.estimation.schema import Ranges, Survey
+
     settings: dict[str, Any] = {
-        **wanted.read(tuple(wanted.column or ())),
-        **asdict(survey),
-        "dates": dict(date or ()),
+        **wanted.read(
+            tuple(wanted.column or ()),
+            dates=date,
+            public_totals=public_totals,
+            whole_counts=whole_counts,
+        ),
+        "survey": Survey(**asdict(survey)),
+        "ranges": Ranges(tuple(find_range or ()), range_share, report_clipping),
         "epsilon": epsilon,
         "delta": delta if declared else stated(delta, None),
         "noise_multiplier": noise_multiplier,
         "simultaneous": simultaneous,
-        "report_clipping": report_clipping,
-        "find_ranges": tuple(find_range or ()) or None,
-        "range_share": range_share,
-        "public_totals": dict(public_totals or ()) or None,
-        "whole_counts": whole_counts,
         "seed": seed,
     }
     if (difference or ratio) and wanted.by is None:
@@ -201,7 +203,7 @@ def release(
 
     codebook = Codebook() if labels is None else Codebook.read(labels)
     if any(pairs.values()):  # before anything is spent
-        names = ("by", "groups", "breaks", "complete", "total")
+        names = ("by", "groups", "total", "consistent")
         check_contrasts(read_groupings(**{name: settings[name] for name in names}), pairs)
     opened = nullcontext() if ledger is None else open_existing(ledger)
     with warnings.catch_warnings(), progress("certifying and adding up") as move, opened as charged:

@@ -84,7 +84,7 @@ def _is_date(text: str) -> bool:
 
 #: A column as the caller names it.
 Column = str | int
-Columns = Column | Sequence[Column] | None
+ColumnNames = Column | Sequence[Column] | None
 
 #: Characters of a name, and names of a list, that a message repeats.
 _LETTERS, _SHOWN = 40, 20
@@ -103,7 +103,7 @@ class Selected(NamedTuple):
 
 
 def select(
-    labels: Sequence[Hashable], columns: Columns, where: str, *, shown: bool = False
+    labels: Sequence[Hashable], columns: ColumnNames, where: str, *, shown: bool = False
 ) -> tuple[Selected, ...]:
     """The ``columns`` among ``labels``, in the order asked for.
 
@@ -140,7 +140,7 @@ def unnamed(labels: Sequence[Hashable], at: int) -> Selected:
     return Selected(at, name_of(labels[at]), f"column {at} (the first is 0)")
 
 
-def as_list(columns: Columns) -> list[Any]:
+def as_list(columns: ColumnNames) -> list[Any]:
     """The columns asked for as a list; None is refused here."""
     if isinstance(columns, str) or _is_integer(columns):
         return [columns]
@@ -1124,7 +1124,7 @@ class Frame(ABC):
         """All columns as one array ``(rows, columns)``, if the data are just that."""
         return None
 
-    def select(self, columns: Columns) -> tuple[Selected, ...]:
+    def select(self, columns: ColumnNames) -> tuple[Selected, ...]:
         """The columns asked for, None for all numeric ones; refused if one is not numeric."""
         if columns is not None:
             return self.selected([Number(column) for column in as_list(columns)])

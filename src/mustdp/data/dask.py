@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from mustdp.data.columns import Columns, Frame, Source, as_frame, unnamed
+from mustdp.data.columns import ColumnNames, Frame, Source, as_frame, unnamed
 from mustdp.errors import ClusterLost, InvalidParameter, unquoted
 from mustdp.execution.cluster import Concealed
 from mustdp.extras import required
@@ -128,7 +128,7 @@ class PartitionSize(NamedTuple):
     positions: tuple[int, ...]
 
 
-def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> DaskSource:
+def open_partitioned(data: Any, columns: ColumnNames = None, client: Any = None) -> DaskSource:
     """A source on partitions of a cluster, each checked where it is.
 
     They are computed on the cluster and kept there as long as the source lives. Missing columns,
@@ -188,7 +188,7 @@ def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> 
     return DaskSource(client, tuple(futures), lengths, found[0].names, found[0].positions)
 
 
-def measured(partition: Any, columns: Columns) -> PartitionSize | Exception:
+def measured(partition: Any, columns: ColumnNames) -> PartitionSize | Exception:
     """What a partition is, or the reason to refuse it."""
     return _kept(lambda: _measured(partition, columns), "partitions must be readable")
 
@@ -207,7 +207,7 @@ def _or_raised(found: T | Exception) -> T:
     return found
 
 
-def _measured(partition: Any, columns: Columns) -> PartitionSize:
+def _measured(partition: Any, columns: ColumnNames) -> PartitionSize:
     frame = _framed(partition)
     chosen = frame.select(columns)
     for column in chosen:
@@ -255,7 +255,7 @@ def joined(parts: Sequence[Concealed[FloatArray | Exception]]) -> FloatArray:
     return np.concatenate([_or_raised(part.content) for part in parts])
 
 
-def _partitions(data: Any, columns: Columns) -> list[Any]:
+def _partitions(data: Any, columns: ColumnNames) -> list[Any]:
     if hasattr(data, "to_delayed") and hasattr(data, "npartitions"):
         names = [columns] if isinstance(columns, str) else columns
         labels = getattr(data, "columns", ())

@@ -21,7 +21,7 @@ from mustdp.data.columns import (
     ArraySource,
     Category,
     Column,
-    Columns,
+    ColumnNames,
     Conversion,
     Day,
     Doubles,
@@ -373,7 +373,7 @@ def side_by_side(columns: Sequence[Doubles]) -> Block:
 # ``open_source``: one function for everything records can be in.
 
 
-def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Source:
+def open_source(data: Any, columns: ColumnNames = None, n: int | None = None) -> Source:
     """Check ``data`` and return the source of its records.
 
     ``data`` is an array of numpy (one or two dimensions, or with fields), a DataFrame or Series of
@@ -415,7 +415,7 @@ def refuse_dropping(reading: Reading) -> None:
         )
 
 
-def _opened(data: Any, columns: Columns) -> Source:
+def _opened(data: Any, columns: ColumnNames) -> Source:
     reading = as_reading(data)
     data = reading.data
     refuse_dropping(reading)
@@ -522,7 +522,7 @@ def _checksum(values: FloatArray) -> int:
     return zlib.crc32(values.reshape(-1).view(np.uint8).data)
 
 
-def _from_frame(frame: Frame, columns: Columns, reading: Reading) -> Source:
+def _from_frame(frame: Frame, columns: ColumnNames, reading: Reading) -> Source:
     selected = frame.select(columns)
     if not frame.rows:
         raise InvalidParameter(f"{frame.where} must have at least one row, got none")

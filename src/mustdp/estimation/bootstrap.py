@@ -419,6 +419,51 @@ _BEAT = 0.5
 MOST_WORKERS = 4096
 
 
+@dataclass(frozen=True)
+class Execution:
+    """Where subsets are drawn and computed; no result depends on it.
+
+    Parameters
+    ----------
+    workers : int, default=None
+        Processes on this machine; None means what suits the work.
+    dask : "local", distributed.Client or str, default=None
+        A cluster to compute on, by its client or the address of its scheduler; "local" makes one
+        of ``workers`` processes here.
+    insecure : bool, default=False
+        Whether to accept a scheduler without certificates: anybody can read the records there.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> md.types.Execution(workers=1).dask is None
+    True
+    """
+
+    workers: int | None = None
+    dask: Any = None
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        if self.workers is not None:
+            checks.integer("workers", self.workers, 1, MOST_WORKERS)
+        if self.dask is not None:
+            check_dask(self.dask, self.insecure)
+        elif self.workers is not None and self.workers > 1:
+            required("joblib", "more than one worker")
+
+    @property
+    def client(self) -> Any:
+        """The client of the cluster, where that is what was given.
+
+        Returns
+        -------
+        distributed.Client or None
+            The client.
+        """
+        return None if isinstance(self.dask, str) else self.dask
+
+
 def run_locally(source: SourceOrTable, job: Job, collected: Collected, workers: int | None) -> None:
     """Compute what is missing with ``workers`` processes; nothing but the time depends on them.
 
@@ -643,20 +688,15 @@ _OUT_OF_REACH = 5.0
 
 
 def run_on_cluster(
-    source: SourceOrTable,
-    job: Job,
-    collected: Collected,
-    dask: Any,
-    workers: int | None,
-    insecure: bool = False,
+    source: SourceOrTable, job: Job, collected: Collected, execution: Execution
 ) -> None:
-    """Compute what is missing on the cluster that ``dask`` names."""
+    """Compute what is missing on a cluster."""
     if isinstance(source, DaskSource):
-        _check_home(source, dask)
-        check_secure(source.client, insecure)
+        _check_home(source, execution.dask)
+        check_secure(source.client, execution.insecure)
         _run(source.client, AtPartitions, source, job, collected)
         return
-    with connected(dask, workers) as client:
+    with connected(execution.dask, execution.workers) as client:
         _run(client, SharedSource, source, job, collected)
 
 
@@ -763,23 +803,17 @@ def run_replicates(
     lower: ArrayLike,
     upper: ArrayLike,
     stated: Design | None = None,
-    workers: int | None = None,
-    dask: Any = None,
-    insecure: bool = False,
+    execution: Execution,
     progress: Progress | None = None,
 ) -> FloatArray:
     """The exact totals ``(design.releases, query.width)`` of the query in the order of ranks.
 
     The rows of ``source`` are clipped to ``[lower, upper]``, one pair of bounds for each column.
-    The result depends on the seed or key alone, not on ``workers`` (processes on this machine; None
-    for what suits the work) nor on ``dask`` (the address of a scheduler, a ``distributed.Client``,
-    or ``"local"`` for a cluster of ``workers`` processes here; ``insecure`` accepts a scheduler
-    that anybody can speak to). It takes equal versions of numpy everywhere, and threadpoolctl for
-    equal last digits. ``progress`` is called here whenever some releases are done; how many at a
-    time is decided by the sizes of ``stated``, the design with a public number of records, where
-    that of the data is private.
+    The result depends on the seed or key alone, not on the execution. It takes equal versions of
+    numpy everywhere, and threadpoolctl for equal last digits. ``progress`` is called here whenever
+    some releases are done; how many at a time is decided by the sizes of ``stated``, the design
+    with a public number of records, where that of the data is private.
     """
-    check_execution(workers, dask, insecure)
     if source.n != design.n:
         raise InvalidParameter(
             f"design must be for the {source.n} records of the data, got one for {design.n}"
@@ -792,28 +826,18 @@ def run_replicates(
     columns = len(source.columns)
     low, high = _bounds(lower, upper, columns)
     job = Job(design, query, key, low, high)
-    data = as_table(source, low, high, files=dask is None)
+    data = as_table(source, low, high, files=execution.dask is None)
     in_memory, partitioned = is_in_memory(data), isinstance(data, DaskSource)
     portions = cut(
         stated or design, columns, by_work=in_memory or partitioned, by_rows=not in_memory
     )
     collected = Collected(portions, query.width, progress)
-    if dask is not None or partitioned:
-        run_on_cluster(data, job, collected, dask, workers, insecure)
+    if execution.dask is not None or partitioned:
+        run_on_cluster(data, job, collected, execution)
     else:
         with one_blas_thread():
-            run_locally(data, job, collected, workers)
+            run_locally(data, job, collected, execution.workers)
     return collected.totals()
-
-
-def check_execution(workers: int | None, dask: Any, insecure: bool = False) -> None:
-    """Refuse what these cannot be, before any data are touched."""
-    if workers is not None:
-        checks.integer("workers", workers, 1, MOST_WORKERS)
-    if dask is not None:
-        check_dask(dask, insecure)
-    elif workers is not None and workers > 1:
-        required("joblib", "more than one worker")
 
 
 def _bounds(lower: ArrayLike, upper: ArrayLike, columns: int) -> tuple[FloatArray, FloatArray]:
@@ -1296,9 +1320,7 @@ def private_bootstrap(
     simultaneous: bool = False,
     population: int | None = None,
     correct_bias: bool = True,
-    workers: int | None = None,
-    dask: Any = None,
-    insecure: bool = False,
+    execution: Execution | None = None,
     ledger: LedgerOrPath = None,
     seed: Any = None,
     progress: Progress | None = None,
@@ -1349,13 +1371,9 @@ def private_bootstrap(
         The size of what the records were drawn from, without replacement; None means endless.
     correct_bias : bool, default=True
         Whether what repeated records do to averages over pairs is divided out.
-    workers : int, default=None
-        Processes on this machine; None means what suits the work.
-    dask : "local", distributed.Client or str, default=None
-        A cluster to compute on, by its client or the address of its scheduler; "local" makes one
-        here.
-    insecure : bool, default=False
-        Whether to accept a scheduler without certificates: anybody can read the records there.
+    execution : Execution, default=None
+        A :class:`mustdp.types.Execution`: processes on this machine, or a Dask cluster; None means
+        what suits the work.
     ledger : Ledger, str or path, default=None
         Charged once, before noise is drawn; what would pass its limit is refused before the data
         are read. A path is that of a ledger in a file, which must be there.
@@ -1415,7 +1433,7 @@ def private_bootstrap(
         raise InvalidParameter(f"simultaneous must be True or False, got {simultaneous!r}")
     if population is not None:
         population = checks.integer("population", population, chosen.n)
-    check_execution(workers, dask, insecure)
+    execution = checks.instance("execution", execution or Execution(), Execution)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
     check_ranges(asked, names, lower, upper)
@@ -1431,7 +1449,7 @@ def private_bootstrap(
     key = release_key(seed, name="seed")
     privacy = replace(privacy, seeded=key.seeded)
     check_release(ledger, chosen.scheme, privacy)
-    source = _open(data, names, dask)
+    source = _open(data, names, execution.client)
     drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     ranges = read_ranges(source.columns, lower, upper)
     if set(ranges) != set(source.columns):
@@ -1448,8 +1466,7 @@ def private_bootstrap(
     exact = exact_release(query, privacy.noise_multiplier, copies)
     totals = run_replicates(
         source, drawn, exact.stepped, key,
-        lower=low, upper=high, stated=chosen, workers=workers, dask=dask,
-        insecure=insecure, progress=progress,
+        lower=low, upper=high, stated=chosen, execution=execution, progress=progress,
     )  # fmt: skip
     charge_release(ledger, privacy.plan, label_of(asked))
     released = exact.released(totals, NoiseSource(key.seed))
@@ -1467,11 +1484,11 @@ def private_bootstrap(
     )  # fmt: skip
 
 
-def _open(data: Any, names: tuple[str, ...] | None, dask: Any) -> Source:
+def _open(data: Any, names: tuple[str, ...] | None, client: Any) -> Source:
     """The data where they are; partitions of a dask collection stay on their cluster."""
     if not hasattr(data, "__dask_graph__"):
         return open_source(data, names)
-    return open_partitioned(data, names, None if dask is None or isinstance(dask, str) else dask)
+    return open_partitioned(data, names, client)
 
 
 def _read_design(design: Design | Scheme, replicates: int | None) -> Design:

@@ -31,7 +31,7 @@ from mustdp.data.columns import (
 from mustdp.data.engines import Clean, Engine, clean, double
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.queries import BoundedSum, PushedDown
-from mustdp.estimation.schema import PublicSchema
+from mustdp.estimation.schema import PublicSchema, Survey
 from mustdp.estimation.statistics.counts import (
     Between,
     CellCounts,
@@ -178,12 +178,14 @@ def engine_table(
     schema: PublicSchema,
     used: Collection[int],
     missing: Missing | None,
-    weights: str | None,
-    cluster: str | None,
+    survey: Survey,
 ) -> EngineTable:
     """The ``used`` columns of an engine's records, as ``open_table`` takes those in memory."""
-    if cluster is not None:
-        raise InvalidParameter.refusing("cluster", "must not be given in an engine", repr(cluster))
+    weights = survey.weights
+    if survey.cluster is not None:
+        raise InvalidParameter.refusing(
+            "cluster", "must not be given in an engine", repr(survey.cluster)
+        )
     read: dict[str, Wanted] = {}
     for k in sorted(used):
         column = schema.columns[k]

@@ -25,9 +25,16 @@ from mustdp.errors import InvalidParameter
 from mustdp.estimation.queries import Piece
 from mustdp.estimation.release import Expectation, run_rounds
 from mustdp.estimation.result import ReleasedEstimate
-from mustdp.estimation.schema import Limits, PublicSchema, read_schema, read_shares
+from mustdp.estimation.schema import (
+    Columns,
+    Limits,
+    PublicSchema,
+    Survey,
+    read_schema,
+    read_shares,
+)
 from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistics
-from mustdp.estimation.tables import OTHER, Dimension, Groupings, Lists, Names, read_groupings
+from mustdp.estimation.tables import OTHER, Groups, Lists, Names, read_groupings
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import analytic_sigma
 from mustdp.mechanisms.relation import Relation
@@ -88,10 +95,22 @@ class PlannedSurvey:
             low, high = self.weights
             checks.real("weights", high, at_least=checks.real("weights", low, above=0))
         if self.stratum_sizes is not None:
-            shares = read_shares("stratum", self.stratum_shares or {})
-            sizes = read_shares("stratum", self.stratum_sizes)
+            shares = read_shares(self.stratum_shares or {})
+            sizes = read_shares(self.stratum_sizes)
             if {*shares} != {*sizes}:
                 raise InvalidParameter("stratum_sizes must name the strata of stratum_shares")
+
+    @property
+    def design(self) -> Survey:
+        """What would be said of such a survey when it is released."""
+        return Survey(
+            weights=None if self.weights is None else "weight",
+            largest_weight=None if self.weights is None else self.weights[1],
+            strata=None if self.stratum_shares is None else "stratum",
+            stratum_shares=self.stratum_shares,
+            cluster=None if self.cluster_size is None else "cluster",
+            largest_cluster=self.cluster_size,
+        )
 
 
 @dataclass(frozen=True)
@@ -181,12 +200,9 @@ def expected_widths(
     n: int,
     lower: Limits | None = None,
     upper: Limits | None = None,
-    columns: str | Sequence[str] = "value",
-    categories: Mapping[str, Sequence[str]] | None = None,
+    columns: str | Sequence[str] | Columns = "value",
     by: Names | None = None,
-    groups: Lists | None = None,
-    breaks: Mapping[str, Sequence[float]] | None = None,
-    complete: bool | Sequence[str] = False,
+    groups: Lists | Groups | None = None,
     total: bool = False,
     consistent: bool = False,
     epsilon: float | None = None,
@@ -195,7 +211,6 @@ def expected_widths(
     relation: str = "replace_one",
     population: int | str | None = None,
     missing: str = "refuse",
-    whole: str | Sequence[str] | None = None,
     survey: PlannedSurvey | None = None,
     releases: int = 1,
     level: float = 0.95,
@@ -216,18 +231,12 @@ def expected_widths(
         Lower ends of the ranges of the columns, as in :func:`private_release`.
     upper : float, sequence or mapping, default=None
         Upper ends of the ranges.
-    columns : str or sequence of str, default="value"
-        Names of the columns.
-    categories : mapping, default=None
-        The public categories of columns that have some.
+    columns : str, sequence of str or Columns, default="value"
+        Names of the columns, or what is known of them.
     by : str or sequence, default=None
         The column or columns of groups, as in :func:`private_release`.
-    groups : sequence of str or mapping, default=None
+    groups : sequence of str, mapping or Groups, default=None
         Their public values.
-    breaks : mapping, default=None
-        Where groups of numbers begin.
-    complete : bool or sequence of str, default=False
-        Whether there is no group "other".
     total : bool, default=False
         Whether margins and totals are released, too.
     consistent : bool, default=False
@@ -245,8 +254,6 @@ def expected_widths(
         The size of what the records are sampled from; None means endless.
     missing : {"refuse", "drop"}, default="refuse"
         What is to be done with missing values.
-    whole : str or sequence of str, default=None
-        Columns of whole numbers, as in :func:`private_release`.
     survey : PlannedSurvey, default=None
         Strata, weights, clusters and missing values; None for a plain sample.
     releases : int, default=1
@@ -279,23 +286,17 @@ def expected_widths(
     checks.choice("missing", missing, ("refuse", "drop"))
     used = Relation.read(relation)
     asked = read_statistics(statistics)
-    survey = survey or PlannedSurvey()
+    columns = Columns.read(columns)
+    if columns.names is None:
+        raise InvalidParameter.refusing("columns", "must be named: there are no data", "none")
+    survey = checks.instance("survey", survey or PlannedSurvey(), PlannedSurvey)
     if survey.missing_share:
         missing = "drop"
-    grouping = read_groupings(
-        by, groups, breaks=breaks, complete=complete, total=total, consistent=consistent
-    )
-    shares = {} if survey.stratum_shares is None else read_shares("stratum", survey.stratum_shares)
-    if shares:
-        listed = Dimension("stratum", tuple(name for name in shares if name != OTHER))
-        grouping = Groupings((listed,), ((0,),)) if grouping is None else grouping.in_strata(listed)
+    grouping = read_groupings(by, groups, total=total, consistent=consistent)
     schema = read_schema(
-        (columns,) if isinstance(columns, str) else tuple(columns),
-        named=True, lower=lower, upper=upper, categories=categories, dates=None,
-        grouping=grouping, shares=tuple(shares.values()),
-        largest_weight=None if survey.weights is None else survey.weights[1],
-        largest_cluster=survey.cluster_size,
-        dropped=missing == "drop", relation=used, population=population, whole=whole,
+        columns, columns.names, lower=lower, upper=upper,
+        grouping=survey.design.groupings(grouping), survey=survey.design,
+        dropped=missing == "drop", relation=used, population=population,
     )  # fmt: skip
 
     def bound(to: PublicSchema) -> list[StatisticRequest]:
@@ -428,8 +429,8 @@ def _strata(schema: PublicSchema, survey: PlannedSurvey, rng: np.random.Generato
     """The strata of records, in the shares of the sample."""
     sizes = schema.shares
     if survey.stratum_sizes is not None:
-        named = read_shares("stratum", survey.stratum_sizes)
-        order = read_shares("stratum", survey.stratum_shares or {})
+        named = read_shares(survey.stratum_sizes)
+        order = read_shares(survey.stratum_shares or {})
         sizes = tuple(named[name] for name in order)
     ends = np.cumsum(sizes)[:-1] * _MADE_UP
     return rng.permutation(np.searchsorted(ends, np.arange(_MADE_UP), side="right"))

@@ -30,7 +30,15 @@ from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.engines import EngineTable, engine_table
 from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece, PushedDown
 from mustdp.estimation.result import Interval, ReleasedEstimate, ReleasedFamily, ReleaseResult
-from mustdp.estimation.schema import Limits, PublicSchema, Range, read_schema, read_shares
+from mustdp.estimation.schema import (
+    Columns,
+    Limits,
+    PublicSchema,
+    Range,
+    Ranges,
+    Survey,
+    read_schema,
+)
 from mustdp.estimation.statistics.counts import Clipping
 from mustdp.estimation.statistics.moments import WeightSquares
 from mustdp.estimation.statistics.quantiles import QuantileCurve
@@ -40,7 +48,7 @@ from mustdp.estimation.statistics.statistic import (
     StatisticRequest,
     read_statistics,
 )
-from mustdp.estimation.tables import OTHER, Dimension, Groupings, Lists, Names, read_groupings
+from mustdp.estimation.tables import Groups, Lists, Names, read_groupings
 from mustdp.estimation.tables import whole_counts as counts_as_whole
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.limits import warn_of_large_delta
@@ -72,8 +80,6 @@ from mustdp.sampling.schemes import Scheme, wor
 POINTS = 40
 #: So many errors of a number of records do not count: noise alone seldom keeps a range wide.
 _ERRORS = 2.0
-#: The least part and the most of the budget that finding ranges may have.
-LEAST_SHARE, MOST_SHARE = 0.01, 0.5
 
 
 def grid_of(own: Range) -> tuple[float, ...]:
@@ -149,18 +155,18 @@ def check_columns(columns: Sequence[str], schema: PublicSchema) -> tuple[int, ..
     for name in columns:
         if name not in names:
             raise InvalidParameter.refusing(
-                "find_ranges", f"must name columns among {', '.join(names)}", repr(name)
+                "find", f"must name columns among {', '.join(names)}", repr(name)
             )
-    if schema.largest_cluster is not None or schema.shares:
+    if columns and (schema.largest_cluster is not None or schema.shares):
         raise InvalidParameter.refusing(
-            "find_ranges", "must not be given with clusters or strata", repr(columns[0])
+            "find", "must not be given with clusters or strata", repr(columns[0])
         )
     found = tuple(names.index(name) for name in dict.fromkeys(columns))
     for k in found:
         own = schema.columns[k].numeric
         if not len(grid_of(own)):
             raise InvalidParameter.refusing(
-                "find_ranges", "must name columns whose range can be halved", repr(names[k])
+                "find", "must name columns whose range can be halved", repr(names[k])
             )
     return found
 
@@ -198,17 +204,17 @@ class Table:
     schema: PublicSchema
     records: Records
     places: Mapping[str, int]
-    weights: str | None = None
-    cluster: str | None = None
+    survey: Survey
 
     def pieces(self) -> Iterator[Piece]:
         """The records, some at a time; all at once where they come in clusters."""
-        if self.cluster is None:
+        cluster = self.survey.cluster
+        if cluster is None:
             yield from self._parts()
             return
         blocks = list(self.records.blocks())
         if blocks:
-            numbers = np.concatenate([one.values[:, self.places[self.cluster]] for one in blocks])
+            numbers = np.concatenate([one.values[:, self.places[cluster]] for one in blocks])
             yield clustered(list(self._parts()), numbers, self.schema)
 
     def _parts(self) -> Iterator[Piece]:
@@ -226,9 +232,10 @@ class Table:
 
     def _shares(self, given: FloatArray) -> FloatArray | None:
         """Weights over the largest one, cut to [0, 1]; none is a record that is dropped."""
-        if self.weights is None or self.schema.largest_weight is None:
+        weights = self.survey.weights
+        if weights is None or self.schema.largest_weight is None:
             return None
-        own = np.nan_to_num(given[:, self.places[self.weights]], nan=0.0)
+        own = np.nan_to_num(given[:, self.places[weights]], nan=0.0)
         return np.clip(own / self.schema.largest_weight, 0.0, 1.0)
 
     def _raw(self, given: FloatArray) -> FloatArray:
@@ -252,13 +259,12 @@ def open_table(
     schema: PublicSchema,
     used: Collection[int],
     missing: Missing | None,
-    weights: str | None = None,
-    cluster: str | None = None,
+    survey: Survey,
 ) -> Table | EngineTable:
     """The records of ``data`` with the ``used`` columns, as the schema describes them."""
     engine = engine_of(data)
     if engine is not None:
-        return engine_table(engine, schema, used, missing, weights, cluster)
+        return engine_table(engine, schema, used, missing, survey)
     plain = _positions(data)
     read: dict[str, Wanted] = {}
     for k in sorted(used):
@@ -279,7 +285,7 @@ def open_table(
             raise InvalidParameter.refusing(
                 "by", "must be another column, or one with the groups as categories", one.column
             )
-    for role, own in (("weights", weights), ("cluster", cluster)):
+    for role, own in (("weights", survey.weights), ("cluster", survey.cluster)):
         if own is not None:
             if own in read:
                 raise InvalidParameter.refusing(role, "must be another column", own)
@@ -291,7 +297,7 @@ def open_table(
         first = next((column.name for column in schema.columns), None) or column_names(data)[0]
         read[first] = Category(plain.get(first, first), ("-",))
     places = {name: place for place, name in enumerate(read)}
-    return Table(schema, open_records(data, list(read.values())), places, weights, cluster)
+    return Table(schema, open_records(data, list(read.values())), places, survey)
 
 
 def clustered(parts: Sequence[Piece], numbers: FloatArray, schema: PublicSchema) -> Piece:
@@ -652,36 +658,21 @@ def private_release(
     *,
     lower: Limits | None = None,
     upper: Limits | None = None,
-    columns: str | Sequence[str] | None = None,
-    categories: Mapping[str, Sequence[str]] | None = None,
+    columns: str | Sequence[str] | Columns | None = None,
     by: Names | None = None,
-    groups: Lists | None = None,
-    breaks: Mapping[str, Sequence[float]] | None = None,
-    complete: bool | Sequence[str] = False,
+    groups: Lists | Groups | None = None,
     total: bool = False,
     consistent: bool = False,
-    public_totals: Mapping[Any, Any] | None = None,
-    whole_counts: bool = False,
-    dates: Mapping[str, str] | None = None,
     missing: str | float | None = None,
-    whole: str | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     noise_multiplier: float | None = None,
     relation: str = "replace_one",
     population: int | str | None = None,
-    weights: str | None = None,
-    largest_weight: float | None = None,
-    strata: str | None = None,
-    stratum_shares: Mapping[str, float] | None = None,
-    cluster: str | None = None,
-    largest_cluster: int | None = None,
-    unit: str = "record",
+    survey: Survey | None = None,
+    ranges: Ranges | None = None,
     level: float = 0.95,
     simultaneous: bool = False,
-    report_clipping: float | None = None,
-    find_ranges: str | Sequence[str] | None = None,
-    range_share: float = 0.1,
     ledger: LedgerOrPath = None,
     seed: Any = None,
     progress: Progress | None = None,
@@ -704,40 +695,25 @@ def private_release(
         used.
     upper : float, sequence or mapping, default=None
         Upper ends of the ranges, given like ``lower``.
-    columns : str or sequence of str, default=None
-        The columns that are used; None means all.
-    categories : mapping, default=None
-        Public lists of categories by column.
+    columns : str, sequence of str or Columns, default=None
+        The columns that are used; None means all. :class:`mustdp.types.Columns` also says which
+        hold categories, dates or whole numbers.
     by : str or sequence, default=None
         A column of groups: everything is released for each group and for all others together. Of
         several columns, the groups are the cells of all of them; of several lists of columns, each
         is a grouping of its own.
-    groups : sequence of str or mapping, default=None
+    groups : sequence of str, mapping or Groups, default=None
         The public values of that column; of several columns, lists by column.
-    breaks : mapping, default=None
-        For columns of numbers in ``by``, where their groups begin: {"age": [0, 18, 65]} makes
-        0-17, 18-64 and 65+.
-    complete : bool or sequence of str, default=False
-        That the lists of all columns, or of those named, are complete, as is publicly known: there
-        is no group "other", and a record in none of the groups is not counted.
+        :class:`mustdp.types.Groups` also takes breaks of columns of numbers, and says what is
+        publicly known of the groups.
     total : bool, default=False
         Whether margins and the total of all groups are released, too.
     consistent : bool, default=False
         Whether cells, margins and totals agree with each other and with a public number of records.
-    public_totals : mapping, default=None
-        With ``consistent``: numbers of records by group that are public, by column, such as
-        {"sex": {"Male": 480, "Female": 520}}.
-    whole_counts : bool, default=False
-        With ``consistent``: whether numbers of records are whole and not negative.
-    dates : mapping, default=None
-        Columns of dates, with a public day each from which days are counted.
     missing : "refuse", "drop" or float, default=None
         What is done with missing values: "refuse"; "drop", which leaves a record out of every
         statistic that needs the value and makes the number of records used private; or the number
         in its place. None means what a :class:`Reading` says, and "refuse" for other data.
-    whole : str or sequence of str, default=None
-        Columns of which it is public that their values are whole numbers: their quantiles are whole
-        numbers, too. Without it that is read off the release, where the noise allows.
     epsilon : float, default=None
         What the certified epsilon of the whole release must not exceed.
     delta : float
@@ -751,35 +727,15 @@ def private_release(
     population : int or "census", default=None
         The size of what the records were sampled from; "census" where they are all of it, so that
         only noise is left; None means endless.
-    weights : str, default=None
-        A column of survey weights: means are then ratios of weighted sums (Hajek), counts and sums
-        those of the population.
-    largest_weight : float, default=None
-        Public; larger weights are cut to it.
-    strata : str, default=None
-        A column of strata: estimates are put together from them, sums and tables as those of the
-        ``population``.
-    stratum_shares : mapping, default=None
-        The strata's public shares of the population, which add up to 1. Strata that are not
-        listed are one more, named "other"; without a share of its own it counts for nothing.
-    cluster : str, default=None
-        A column of numbers of clusters: standard errors are then those of clusters.
-    largest_cluster : int, default=None
-        Public; further records of a cluster are not used.
-    unit : {"record", "cluster"}, default="record"
-        What the guarantee protects: a record, or all records of a cluster.
+    survey : Survey, default=None
+        Weights, strata and clusters: a :class:`mustdp.types.Survey`.
+    ranges : Ranges, default=None
+        A :class:`mustdp.types.Ranges`: columns whose ranges are found first, and whether to say how
+        many values were clipped.
     level : float, default=0.95
         Confidence of the intervals, above 0 and below 1.
     simultaneous : bool, default=False
         Whether all intervals are widened until they hold together (Bonferroni).
-    report_clipping : float, default=None
-        A share of the budget, such as 0.05, that goes into saying how many values were clipped.
-    find_ranges : str or sequence of str, default=None
-        Columns with heavy tails: within ``lower`` and ``upper``, their ranges are found on a
-        logarithmic grid first. The result says which range was used, and how many values were
-        clipped (``report_clipping`` is 0.05 then, unless given).
-    range_share : float, default=0.1
-        The share of the budget that finding ranges gets, from 0.01 to 0.5.
     ledger : Ledger, str or path, default=None
         Charged once, before noise is drawn; what would pass its limit is refused before the data
         are read. A path is that of a ledger in a file, which must be there.
@@ -823,70 +779,37 @@ def private_release(
     asked = read_statistics(statistics)
     written = ", ".join(one.written for one in asked)
     level = checks.real("level", level, above=0, below=1)
-    if report_clipping is not None:
-        report_clipping = checks.real("report_clipping", report_clipping, above=0, below=1)
-    searched = (find_ranges,) if isinstance(find_ranges, str) else tuple(find_ranges or ())
-    range_share = checks.real("range_share", range_share, at_least=LEAST_SHARE, at_most=MOST_SHARE)
-    if searched and report_clipping is None:
-        report_clipping = 0.05
-    if (weights is None) != (largest_weight is None):
-        raise InvalidParameter("weights and largest_weight must be given together")
-    if (cluster is None) != (largest_cluster is None):
-        raise InvalidParameter("cluster and largest_cluster must be given together")
-    if checks.choice("unit", unit, ("record", "cluster")) == "cluster" and cluster is None:
-        raise InvalidParameter.refusing("unit", "must be record without clusters", repr(unit))
-    shares = read_shares(strata, stratum_shares)
-    grouping = read_groupings(
-        by, groups, breaks=breaks, complete=complete, total=total, consistent=consistent,
-        public_totals=public_totals,
-    )  # fmt: skip
-    if strata is not None:
-        if consistent:
-            raise InvalidParameter.refusing("strata", "must not be given with consistent", strata)
-        listed = Dimension(strata, tuple(name for name in shares if name != OTHER))
-        inside = Groupings((), ()) if grouping is None else grouping
-        grouping = inside.in_strata(listed) if by is not None else Groupings((listed,), ((0,),))
-        if strata in [one.column for one in inside.dimensions]:
-            raise InvalidParameter.refusing("by", "must be another column than strata", strata)
-    if whole_counts and not consistent:
-        raise InvalidParameter.refusing("whole_counts", "must be given with consistent", "without")
+    columns = Columns.read(columns)
+    survey = checks.instance("survey", survey or Survey(), Survey)
+    ranges = checks.instance("ranges", ranges or Ranges(), Ranges)
+    grouping = survey.groupings(read_groupings(by, groups, total=total, consistent=consistent))
     missing = check_missing(missing_of(data, missing))
-    names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     schema = read_schema(
-        column_names(data) if names is None else names,
-        named=names is not None,
-        lower=lower, upper=upper, categories=categories, dates=dates, grouping=grouping,
-        dropped=missing == "drop", relation=used, population=population,
-        largest_weight=largest_weight, largest_cluster=largest_cluster,
-        whole_clusters=unit == "cluster", shares=tuple(shares.values()),
-        once=read_once(data), whole=whole,
+        columns, column_names(data) if columns.names is None else columns.names,
+        lower=lower, upper=upper, grouping=grouping, survey=survey, dropped=missing == "drop",
+        relation=used, population=population, once=read_once(data),
     )  # fmt: skip
 
     def bound(to: PublicSchema) -> list[StatisticRequest]:
         found = [one for statistic in asked for one in statistic.requests(to)]
-        if report_clipping is not None:
+        if ranges.report_clipping is not None:
             used = dict.fromkeys(k for one in found for k in one.columns)
             numbers = (k for k in used if to.columns[k].range is not None)
             found += [Clipping().bind(to, (k,)) for k in numbers]
         return found
 
     requests = bound(schema)
-    sought = check_columns(searched, schema) if searched else ()
+    sought = check_columns(ranges.find, schema)
     if sought and (read_once(data) or engine_of(data) is not None):
         raise InvalidParameter.refusing(
-            "find_ranges", "must be asked of data that can be read again, outside of an engine",
-            repr(searched[0]),
+            "find", "must be asked of data that can be read again, outside of an engine",
+            repr(ranges.find[0]),
         )  # fmt: skip
     for k in sought:
         for one in possible_ranges(schema.columns[k].numeric):
             bound(with_ranges(schema, {k: one}))  # refused here, or on no range
-    if (public_totals or whole_counts) and not schema.known_total:
-        raise InvalidParameter.refusing(
-            "public_totals" if public_totals else "whole_counts",
-            "must be given where the number of records is public, and all of them count: under "
-            "replace_one, without weights, missing values that are dropped or clusters as units",
-            "elsewhere",
-        )
+    if grouping is not None and not schema.known_total:
+        grouping.refuse_unknown_total()
     if schema.domains and engine_of(data) is not None and any(one.two_rounds for one in requests):
         raise InvalidParameter.refusing(
             "data", f"must be read into memory for {written} of groups within strata", "an engine"
@@ -901,9 +824,7 @@ def private_release(
     key = release_key(seed, name="seed")
     privacy = replace(privacy, seeded=key.seeded)
     check_release(ledger, OneRelease().scheme, privacy)
-    table = open_table(
-        data, schema, {k for one in requests for k in one.columns}, missing, weights, cluster
-    )
+    table = open_table(data, schema, {k for one in requests for k in one.columns}, missing, survey)
     read = 0
 
     def counted(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -931,17 +852,17 @@ def private_release(
 
     families: list[ReleasedFamily] = []
     source, noise = NoiseSource(key.seed), privacy.noise_multiplier
-    ranges: dict[int, Range] = {}
+    found_ranges: dict[int, Range] = {}
     if sought:
         # The noise of either step is rounded up by more than its root may be rounded down.
         first, noise = (
             noise / math.sqrt(share) * (1.0 + 2.0**-40)
-            for share in (range_share, 1.0 - range_share)
+            for share in (ranges.share, 1.0 - ranges.share)
         )
         rest = noise
 
         if isinstance(table, EngineTable):
-            raise InvalidParameter("find_ranges must not be asked of an engine")
+            raise InvalidParameter("find must not be asked of an engine")
         in_one_slot = replace(table, schema=plain_schema(schema))
         found = run_rounds(
             plain_schema(schema),
@@ -955,8 +876,8 @@ def private_release(
         ends = {(one.column, one.cell): one.value for one in found}
         for k in sought:
             name = schema.columns[k].name
-            ranges[k] = Range(ends[name, "lower"], ends[name, "upper"])
-        schema = with_ranges(schema, ranges)
+            found_ranges[k] = Range(ends[name, "lower"], ends[name, "upper"])
+        schema = with_ranges(schema, found_ranges)
         table = replace(table, schema=schema)
     estimates = run_rounds(
         schema,
@@ -967,19 +888,21 @@ def private_release(
         source=source,
         level=level,
         simultaneous=simultaneous,
-        clipping=report_clipping,
+        clipping=ranges.report_clipping,
         progress=progress,
         families=families,
     )
-    if whole_counts:
+    if grouping is not None and grouping.whole_counts:
         estimates = with_whole_counts(estimates, families)
-    used_ranges = {schema.columns[k].name: (one.lower, one.upper) for k, one in ranges.items()}
+    used_ranges = {
+        schema.columns[k].name: (one.lower, one.upper) for k, one in found_ranges.items()
+    }
     return ReleaseResult(
         estimates,
         privacy,
         level,
         notes=tuple(
-            f"range of {name}: [{low:g}, {high:g}], found with {100 * range_share:g} % of the "
+            f"range of {name}: [{low:g}, {high:g}], found with {100 * ranges.share:g} % of the "
             "budget; statistics are those of the clipped values"
             for name, (low, high) in used_ranges.items()
         ),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.tables import OTHER, Groupings, labels_of
+from mustdp.estimation.tables import OTHER, Dimension, Groupings, labels_of
 from mustdp.limits import LARGEST_SIZE
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
@@ -343,12 +344,8 @@ class PublicSchema:
 _CLOSE = 1e-6
 
 
-def read_shares(strata: str | None, shares: Mapping[str, float] | None) -> dict[str, float]:
-    """The shares, which add up to one, that of the rest last; empty without strata."""
-    if strata is None and shares is None:
-        return {}
-    if strata is None or shares is None:
-        raise InvalidParameter("strata and stratum_shares must be given together")
+def read_shares(shares: Mapping[str, float]) -> dict[str, float]:
+    """The shares of strata, which add up to one, that of the rest last."""
     found = {str(name): checks.real("stratum_shares", x, above=0) for name, x in shares.items()}
     rest = {name: found.pop(name) for name in (OTHER,) if name in found}
     if not found:
@@ -373,42 +370,225 @@ Limits = float | Sequence[float] | Mapping[str, float]
 #: Ranges and weights are within this, and no narrower than one over it: fourth powers of values,
 #: in the variance of a variance, and squares of those have to stay numbers.
 _FARTHEST = 1e30
+#: The least part and the most of the budget that finding ranges may have.
+LEAST_SHARE, MOST_SHARE = 0.01, 0.5
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns, and what is publicly known of them; stands wherever columns can be given.
+
+    Parameters
+    ----------
+    names : str or sequence of str, default=None
+        The columns that are used; None means all that have a range or categories.
+    categories : mapping, default=None
+        Public lists of categories by column.
+    dates : mapping, default=None
+        Columns of dates, with a public day each from which days are counted.
+    whole : str or sequence of str, default=()
+        Columns of which it is public that their values are whole numbers: their quantiles are whole
+        numbers, too. Without it that is read off the release, where the noise allows.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> md.types.Columns("region", categories={"region": ["north", "south"]}).names
+    ('region',)
+    """
+
+    names: str | Sequence[str] | None = None
+    categories: Mapping[str, Sequence[str]] | None = None
+    dates: Mapping[str, str] | None = None
+    whole: str | Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("names", "whole"):
+            given = getattr(self, name)
+            read = (given,) if isinstance(given, str) else None if given is None else tuple(given)
+            object.__setattr__(self, name, read)
+        for name in ("categories", "dates"):
+            given = getattr(self, name)
+            if not (given is None or isinstance(given, Mapping)):
+                raise InvalidParameter.refusing(name, "must be given by column", repr(given))
+
+    @classmethod
+    def read(cls, given: str | Sequence[str] | Columns | None) -> Columns:
+        """Columns as they may be given.
+
+        Parameters
+        ----------
+        given : str, sequence of str or Columns
+            Names alone, or with what is known of them.
+
+        Returns
+        -------
+        Columns
+            The same.
+        """
+        return given if isinstance(given, Columns) else cls(given)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A survey's design: weights, strata and clusters, each with what is public about it.
+
+    Parameters
+    ----------
+    weights : str, default=None
+        A column of survey weights: means are then ratios of weighted sums (Hajek), counts and sums
+        those of the population.
+    largest_weight : float, default=None
+        Public; larger weights are cut to it.
+    strata : str, default=None
+        A column of strata: estimates are put together from them, sums and tables as those of the
+        ``population``.
+    stratum_shares : mapping, default=None
+        The strata's public shares of the population, which add up to 1. Strata that are not
+        listed are one more, named "other"; without a share of its own it counts for nothing.
+    cluster : str, default=None
+        A column of numbers of clusters: standard errors are then those of clusters.
+    largest_cluster : int, default=None
+        Public; further records of a cluster are not used.
+    unit : {"record", "cluster"}, default="record"
+        What the guarantee protects: a record, or all records of a cluster.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> md.types.Survey(cluster="household", largest_cluster=6, unit="cluster").whole_clusters
+    True
+    """
+
+    weights: str | None = None
+    largest_weight: float | None = None
+    strata: str | None = None
+    stratum_shares: Mapping[str, float] | None = None
+    cluster: str | None = None
+    largest_cluster: int | None = None
+    unit: str = "record"
+
+    def __post_init__(self) -> None:
+        for name, what in (
+            ("weights", "largest_weight"),
+            ("cluster", "largest_cluster"),
+            ("strata", "stratum_shares"),
+        ):
+            if (getattr(self, name) is None) != (getattr(self, what) is None):
+                raise InvalidParameter(f"{name} and {what} must be given together")
+        if self.largest_weight is not None:
+            checks.real(
+                "largest_weight", self.largest_weight, at_least=1.0 / _FARTHEST, at_most=_FARTHEST
+            )
+        if self.largest_cluster is not None:
+            checks.integer("largest_cluster", self.largest_cluster, 1, 10**6)
+        checks.choice("unit", self.unit, ("record", "cluster"))
+        if self.whole_clusters and self.cluster is None:
+            raise InvalidParameter.refusing(
+                "unit", "must be record without clusters", repr(self.unit)
+            )
+        _ = self.shares
+
+    @property
+    def whole_clusters(self) -> bool:
+        """Whether neighbours differ in a whole cluster."""
+        return self.unit == "cluster"
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """The strata's shares of the population, that of the rest last."""
+        return {} if self.stratum_shares is None else read_shares(self.stratum_shares)
+
+    def groupings(self, inside: Groupings | None) -> Groupings | None:
+        """The groups of a release, within strata where there are any.
+
+        Parameters
+        ----------
+        inside : Groupings or None
+            Groups without the strata.
+
+        Returns
+        -------
+        Groupings or None
+            Every group in every stratum, and the strata alone.
+        """
+        if self.strata is None:
+            return inside
+        listed = Dimension(self.strata, tuple(name for name in self.shares if name != OTHER))
+        if inside is None:
+            return Groupings((listed,), ((0,),))
+        if inside.consistent:
+            raise InvalidParameter.refusing(
+                "strata", "must not be given with consistent", self.strata
+            )
+        if self.strata in [one.column for one in inside.dimensions]:
+            raise InvalidParameter.refusing("by", "must be another column than strata", self.strata)
+        return inside.in_strata(listed)
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What a part of the budget says about ranges: where values lie, and how many are clipped.
+
+    Parameters
+    ----------
+    find : str or sequence of str, default=()
+        Columns with heavy tails: within ``lower`` and ``upper``, their ranges are found on a
+        logarithmic grid first. The result says which range was used, and how many values were
+        clipped (``report_clipping`` is 0.05 then, unless given).
+    share : float, default=0.1
+        The share of the budget that finding ranges gets, from 0.01 to 0.5.
+    report_clipping : float, default=None
+        A share of the budget, such as 0.05, that goes into saying how many values were clipped.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> md.types.Ranges(find="income").report_clipping
+    0.05
+    """
+
+    find: str | Sequence[str] = ()
+    share: float = 0.1
+    report_clipping: float | None = None
+
+    def __post_init__(self) -> None:
+        find = (self.find,) if isinstance(self.find, str) else tuple(self.find)
+        object.__setattr__(self, "find", find)
+        checks.real("share", self.share, at_least=LEAST_SHARE, at_most=MOST_SHARE)
+        if self.report_clipping is not None:
+            checks.real("report_clipping", self.report_clipping, above=0, below=1)
+        elif find:
+            object.__setattr__(self, "report_clipping", 0.05)
 
 
 def read_schema(
+    columns: Columns,
     names: Sequence[str],
     *,
-    named: bool,
     lower: Limits | None,
     upper: Limits | None,
-    categories: Mapping[str, Sequence[str]] | None,
-    dates: Mapping[str, str] | None,
     grouping: Groupings | None = None,
+    survey: Survey,
     dropped: bool,
     relation: Relation,
     population: int | str | None,
-    largest_weight: float | None = None,
-    largest_cluster: int | None = None,
-    whole_clusters: bool = False,
-    shares: Sequence[float] = (),
     once: bool = False,
-    whole: str | Sequence[str] | None = None,
 ) -> PublicSchema:
     """The schema of a release, before the number of records is known.
 
-    ``names`` are the columns; if they were not ``named`` by the caller, those with a range or with
+    ``names`` are the columns' names, or all that there are; of these, columns with a range or with
     categories are meant.
     """
-    listed, days = dict(categories or {}), dict(dates or {})
-    numeric = [name for name in names if name not in listed]
-    ranges = read_ranges(numeric, lower, upper)
-    whole_numbers = _whole_columns(whole, ranges)
+    listed, days = dict(columns.categories or {}), dict(columns.dates or {})
+    ranges = read_ranges([name for name in names if name not in listed], lower, upper)
+    whole_numbers = _whole_columns(columns.whole, ranges)
     found = [
         Column(name, categories=labels_of(f"categories of {name}", listed[name]))
         if name in listed
         else Column(name, ranges.get(name), origin=days.get(name), whole=name in whole_numbers)
         for name in names
-        if named or name in listed or name in ranges
+        if columns.names is not None or name in listed or name in ranges
     ]
     census = population == "census"
     if population is not None and not census:
@@ -416,34 +596,22 @@ def read_schema(
     return PublicSchema(
         tuple(found),
         relation,
-        None,
-        () if grouping is None else grouping.labels,
-        None if grouping is None else grouping.by,
-        dropped,
-        None
-        if largest_weight is None
-        else checks.real(
-            "largest_weight", largest_weight, at_least=1.0 / _FARTHEST, at_most=_FARTHEST
-        ),
+        groups=() if grouping is None else grouping.labels,
+        by=None if grouping is None else grouping.by,
+        dropped=dropped,
+        largest_weight=None if survey.largest_weight is None else float(survey.largest_weight),
         population=float(population) if isinstance(population, int) else math.inf,
         census=census,
-        largest_cluster=(
-            None
-            if largest_cluster is None
-            else checks.integer("largest_cluster", largest_cluster, 1, 10**6)
-        ),
-        whole_clusters=whole_clusters,
-        shares=tuple(shares),
+        largest_cluster=survey.largest_cluster,
+        whole_clusters=survey.whole_clusters,
+        shares=tuple(survey.shares.values()),
         once=once,
         grouping=grouping,
     )
 
 
-def _whole_columns(
-    given: str | Sequence[str] | None, ranges: Mapping[str, Range]
-) -> frozenset[str]:
+def _whole_columns(names: Sequence[str], ranges: Mapping[str, Range]) -> frozenset[str]:
     """The columns of whole numbers, whose ranges end at some."""
-    names = (given,) if isinstance(given, str) else tuple(given or ())
     for name in names:
         own = ranges.get(name)
         if own is None or not (own.lower.is_integer() and own.upper.is_integer()):

@@ -37,7 +37,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -100,6 +100,8 @@ class Groupings:
     known: tuple[PublicTable, ...] = ()
     #: Whether the first dimension is one of strata; the last grouping is that of them alone.
     strata: bool = False
+    #: Whether numbers of records are made whole.
+    whole_counts: bool = False
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -159,6 +161,17 @@ class Groupings:
                 del named[self.dimensions[0].column]
                 yield named, slots
 
+    def refuse_unknown_total(self) -> None:
+        """Refuse what is said of numbers of records where these are not public."""
+        if self.known or self.whole_counts:
+            raise InvalidParameter.refusing(
+                "public_totals" if self.known else "whole_counts",
+                "must be given where the number of records is public, and all of them count: under "
+                "replace_one, without weights, missing values that are dropped or clusters as "
+                "units",
+                "elsewhere",
+            )
+
     @property
     def leaves_out(self) -> bool:
         """Whether there may be records in no slot at all."""
@@ -199,34 +212,94 @@ Names = str | Sequence[str] | Sequence[Sequence[str]]
 Lists = Sequence[str] | Mapping[str, Sequence[str]]
 
 
+@dataclass(frozen=True)
+class Groups:
+    """Groups, and what is publicly known of them; stands wherever groups can be given.
+
+    Parameters
+    ----------
+    lists : sequence of str or mapping, default=None
+        The public values of the column in ``by``; of several columns, lists by column.
+    breaks : mapping, default=None
+        For columns of numbers in ``by``, where their groups begin: {"age": [0, 18, 65]} makes
+        0-17, 18-64 and 65+.
+    complete : bool or sequence of str, default=False
+        That the lists of all columns, or of those named, are complete, as is publicly known: there
+        is no group "other", and a record in none of the groups is not counted.
+    public_totals : mapping, default=None
+        With ``consistent``: numbers of records by group that are public, by column, such as
+        {"sex": {"Male": 480, "Female": 520}}.
+    whole_counts : bool, default=False
+        With ``consistent``: whether numbers of records are whole and not negative.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> groups = md.types.Groups({"sex": ["Male", "Female"]}, breaks={"age": [0, 18, 65]})
+    """
+
+    lists: Lists | None = None
+    breaks: Mapping[str, Sequence[float]] | None = None
+    complete: bool | Sequence[str] = False
+    public_totals: Mapping[Any, Any] | None = None
+    whole_counts: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("breaks", "public_totals"):
+            given = getattr(self, name)
+            if not (given is None or isinstance(given, Mapping)):
+                raise InvalidParameter.refusing(name, "must be given by column", repr(given))
+        if not isinstance(self.whole_counts, bool):
+            allowed = "must be True or False"
+            raise InvalidParameter.refusing("whole_counts", allowed, repr(self.whole_counts))
+
+    @classmethod
+    def read(cls, given: Lists | Groups | None) -> Groups:
+        """Groups as they may be given.
+
+        Parameters
+        ----------
+        given : sequence of str, mapping or Groups
+            Lists alone, or with what is known of them.
+
+        Returns
+        -------
+        Groups
+            The same.
+        """
+        return given if isinstance(given, Groups) else cls(given)
+
+
 def read_groupings(
     by: Names | None,
-    groups: Lists | None,
+    groups: Lists | Groups | None,
     *,
-    breaks: Mapping[str, Sequence[float]] | None = None,
-    complete: bool | Sequence[str] = False,
     total: bool = False,
     consistent: bool = False,
-    public_totals: Mapping[Any, Any] | None = None,
 ) -> Groupings | None:
     """The groupings of a release; None without groups."""
     for name, flag in (("total", total), ("consistent", consistent)):
         if not isinstance(flag, bool):
             raise InvalidParameter.refusing(name, "must be True or False", repr(flag))
-    if (by is None) != (groups is None and not breaks):
+    given = Groups.read(groups)
+    breaks = dict(given.breaks or {})
+    if (by is None) != (given.lists is None and not breaks):
         raise InvalidParameter("by and groups must be given together: the list of groups is public")
+    for name in ("whole_counts", "public_totals"):
+        if getattr(given, name) and not consistent:
+            raise InvalidParameter.refusing(name, "must be given with consistent=True", "without")
     if by is None:
-        for name, given in (("total", total), ("consistent", consistent), ("complete", complete),
-                            ("public_totals", public_totals)):  # fmt: skip
-            if given:
-                raise InvalidParameter.refusing(name, "must be given together with by", repr(given))
+        without = {"total": total, "consistent": consistent, "complete": given.complete}
+        for name, said in without.items():
+            if said:
+                raise InvalidParameter.refusing(name, "must be given together with by", repr(said))
         return None
     named = _named(by)
     columns = tuple(dict.fromkeys(column for one in named for column in one))
-    listed = _listed(groups, columns, dict(breaks or {}))
-    whole = _complete(complete, columns)
+    listed = _listed(given.lists, columns, breaks)
+    whole = _complete(given.complete, columns)
     dimensions = tuple(
-        _dimension(column, listed.get(column), (breaks or {}).get(column), column in whole)
+        _dimension(column, listed.get(column), breaks.get(column), column in whole)
         for column in columns
     )
     places = {column: j for j, column in enumerate(columns)}
@@ -242,17 +315,11 @@ def read_groupings(
         if any(TOTAL in one.labels for one in dimensions):
             raise InvalidParameter.refusing("groups", f"must not name {TOTAL!r} with total", TOTAL)
     sets = list(dict.fromkeys(sets))
-    found = Groupings(dimensions, tuple(sets), consistent)
+    found = Groupings(dimensions, tuple(sets), consistent, whole_counts=given.whole_counts)
     slots = sum(math.prod(found.shape(one)) for one in sets)
     if not slots <= _MOST_SLOTS:
         raise InvalidParameter.refusing("groups", f"must make at most {_MOST_SLOTS} cells", slots)
-    if public_totals:
-        if not consistent:
-            raise InvalidParameter.refusing(
-                "public_totals", "must be given with consistent=True", "without"
-            )
-        return Groupings(dimensions, tuple(sets), True, _known(found, public_totals))
-    return found
+    return replace(found, known=_known(found, given.public_totals or {}))
 
 
 def _named(by: Names) -> list[tuple[str, ...]]:

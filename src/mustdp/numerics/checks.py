@@ -125,6 +125,13 @@ def choice(name: str, value: T, options: Sequence[T]) -> T:
     return value
 
 
+def instance(name: str, value: object, kind: type[T]) -> T:
+    """Return ``value`` if it is one of ``kind``."""
+    if not isinstance(value, kind):
+        raise InvalidParameter.refusing(name, f"must be a {kind.__name__}", type(value).__name__)
+    return value
+
+
 def frozen(array: NDArray[T]) -> NDArray[T]:  # type: ignore[type-var]
     """Mark ``array`` read-only and return it."""
     array.setflags(write=False)

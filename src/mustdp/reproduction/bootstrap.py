@@ -16,7 +16,7 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import subsample
 from mustdp.calibration.budget import PrivacySpent, certified_epsilon
 from mustdp.errors import NotCovered, NumericalFailure
-from mustdp.estimation.bootstrap import private_bootstrap
+from mustdp.estimation.bootstrap import Execution, private_bootstrap
 from mustdp.estimation.designs import Design
 from mustdp.estimation.queries import Halves, JointQuery, Query, QueryBlock
 from mustdp.estimation.result import BootstrapResult, InferenceNote
@@ -224,7 +224,8 @@ class Release:
         noise: dict[str, Any] = {name: value}
         found = private_bootstrap(
             records, self.statistics, lower=LOWER, upper=UPPER, design=self.design,
-            delta=self.delta, relation=RELATION, correct_bias=self.correct_bias, workers=1,
+            delta=self.delta, relation=RELATION, correct_bias=self.correct_bias,
+            execution=Execution(workers=1),
             seed=np.random.default_rng((self.seed, 1, self.stream, data_set)), **noise,
         )  # fmt: skip
         if any(isinstance(statistic, ByActualSize) for statistic in self.statistics):

@@ -274,7 +274,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"interval": "wald"}, "interval must"),
     ({"level": 1.0}, "level must"),
     ({"level": math.nan}, "level must"),
-    ({"workers": 0}, "workers must"),
+    ({"execution": 2}, "execution must be"),
     ({"statistic": "covariance"}, "column"),
     ({"statistic": md.types.Mean(columns=("age",))}, "statistic must name columns among"),
     ({"columns": "age"}, "column"),
@@ -304,7 +304,7 @@ def test_bad_parameters_are_refused_before_data_are_touched(
         {"level": 2.0},
         {"noise_multiplier": math.nan},
         {"interval": "wald"},
-        {"workers": 0},
+        {"execution": 2},
     ]
     for given in refused:
         with pytest.raises(InvalidParameter):

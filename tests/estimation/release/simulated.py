@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import stats
 
 from mustdp.estimation.queries import Piece
 from mustdp.estimation.release import clustered, run_rounds
-from mustdp.estimation.schema import PublicSchema, read_schema
+from mustdp.estimation.schema import Columns, PublicSchema, Survey, read_schema
 from mustdp.estimation.statistics.statistic import StatisticRequest, read_statistic
 from mustdp.estimation.tables import read_groupings
 from mustdp.numerics.arrays import FloatArray
@@ -23,19 +24,21 @@ ALPHA = 1e-4
 
 def public(*, upper: float = 1.0, relation: str = "replace_one", **settings: Any) -> PublicSchema:
     """One column, x, from 0 to ``upper``."""
-    given: dict[str, Any] = {
-        "categories": None, "dates": None, "dropped": False, "population": None, **settings,
-    }  # fmt: skip
+    given: dict[str, Any] = {"dropped": False, "population": None, **settings}
     grouping = read_groupings(given.pop("by", None), given.pop("groups", None))
-    return read_schema(
+    of_design = ("largest_weight", "largest_cluster", "whole_clusters", "shares")
+    design = {name: given.pop(name) for name in of_design if name in given}
+    plain = read_schema(
+        Columns("x"),
         ("x",),
-        named=True,
         lower=0.0,
         upper=upper,
         relation=Relation.read(relation),
         grouping=grouping,
+        survey=Survey(),
         **given,
     )
+    return replace(plain, **design)
 
 
 def released(

@@ -156,8 +156,11 @@ def test_any_frame(rows: list[tuple[Any, Any]], missing: Any, chosen: int) -> No
     given: dict[str, Any] = (
         {"statistics": ["mean", "sd"], **limits},
         {"statistics": ["count", "median"], "by": "t", "groups": ["north", "1"], **limits},
-        {"statistics": "histogram", "columns": ["t"], "categories": {"t": ["north", "true"]}},
-        {"statistics": "mean", "dates": {"x": "1970-01-01"}, **limits},
+        {
+            "statistics": "histogram",
+            "columns": md.types.Columns(["t"], categories={"t": ["north", "true"]}),
+        },
+        {"statistics": "mean", "columns": md.types.Columns(dates={"x": "1970-01-01"}), **limits},
     )[chosen]
     refusal: Exception | None = None
     with warnings.catch_warnings():

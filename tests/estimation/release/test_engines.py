@@ -108,14 +108,13 @@ CASES: list[tuple[list[str], dict[str, Any]]] = [
         ["mean@age", "histogram:7@children", "proportion:>20@age", "median@age"],
         {"by": "town", "groups": ["a", "b", QUOTES]},
     ),
-    (["mean", "proportion:>20@age"], {"weights": "weight", "largest_weight": 2}),
-    (["mean@age"], {"report_clipping": 0.1, "missing": 7.25}),
+    (["mean", "proportion:>20@age"], {"survey": md.types.Survey("weight", 2)}),
+    (["mean@age"], {"ranges": md.types.Ranges(report_clipping=0.1), "missing": 7.25}),
     (
         ["mean@income", "count"],
         {
             "by": [["town"], ["children"]],
-            "groups": {"town": ["a", "A"]},
-            "breaks": {"children": [0, 1, 3, 9]},
+            "groups": md.types.Groups({"town": ["a", "A"]}, {"children": [0, 1, 3, 9]}),
             "total": True,
         },
     ),
@@ -138,7 +137,7 @@ def test_the_same_bits_as_in_memory(
 def test_categories_and_crossed_tables(opened: Opened) -> None:
     frame = people()
     lists = {"town": ["a", "b", QUOTES, "x' OR 1=1 --"], "employed": ["true", "false"]}
-    arguments = {**PLAIN, "columns": ["town", "employed"], "categories": lists}
+    arguments = {**PLAIN, "columns": md.types.Columns(["town", "employed"], categories=lists)}
     statistics = ["contingency@town,employed", "count"]
     here = md.private_release(frame, statistics, **arguments)
     there = md.private_release(opened(frame), statistics, **arguments)
@@ -154,10 +153,16 @@ def test_no_collation_counts_a_record_twice(collation: str) -> None:
         connection.execute(f"CREATE TABLE people (name VARCHAR COLLATE {collation})")
         connection.execute("INSERT INTO people SELECT 'A' FROM range(99)")
         found = md.private_release(
-            connection.table("people"), "count", columns=["name"], by="name",
-            groups=["a", "A", "\u00c1"], noise_multiplier=1e-6, delta=1e-6, seed=1,
-            categories={"name": ["a", "A", "\u00c1"]}, relation="add_remove",
-        )  # fmt: skip
+            connection.table("people"),
+            "count",
+            columns=md.types.Columns(["name"], categories={"name": ["a", "A", "\u00c1"]}),
+            by="name",
+            groups=["a", "A", "\u00c1"],
+            noise_multiplier=1e-6,
+            delta=1e-6,
+            seed=1,
+            relation="add_remove",
+        )
     assert [round(one.value) for one in found.estimates] == [0, 99, 0, 0]
 
 
@@ -273,8 +278,8 @@ def test_nothing_is_charged_for_what_is_refused(tmp_path: Path) -> None:
     ("statistics", "more", "said"),
     [
         ("geometric-mean", {}, "read them into memory"),
-        ("median", {"weights": "w", "largest_weight": 1}, "quantiles"),
-        ("mean", {"cluster": "w", "largest_cluster": 3}, "cluster"),
+        ("median", {"survey": md.types.Survey(weights="w", largest_weight=1)}, "quantiles"),
+        ("mean", {"survey": md.types.Survey(cluster="w", largest_cluster=3)}, "cluster"),
         ("mean", {"columns": ["nothing"]}, "must be among the columns"),
     ],
 )

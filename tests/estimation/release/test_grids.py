@@ -37,9 +37,17 @@ TRUTH = float(np.median(np.clip(np.random.default_rng(5).gamma(9.0, 4.3, 10**6),
 
 def released(seed: int, statistic: Any, noise: float = 7.5) -> tuple[Any, ...]:
     found = md.private_release(
-        people(seed), statistic, columns="x", lower=0, upper=100, by="g", groups=NAMES,
-        complete=True, noise_multiplier=noise, delta=1e-5, seed=seed,
-    )  # fmt: skip
+        people(seed),
+        statistic,
+        columns="x",
+        lower=0,
+        upper=100,
+        by="g",
+        groups=md.types.Groups(NAMES, complete=True),
+        noise_multiplier=noise,
+        delta=1e-5,
+        seed=seed,
+    )
     return tuple(found.estimates)
 
 

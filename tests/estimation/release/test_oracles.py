@@ -35,7 +35,12 @@ FRAME = people()
 
 
 def quiet(*statistics: str, **settings: Any) -> md.types.ReleaseResult:
-    given = {**LIMITS, **QUIET, "categories": {"kind": ["a", "b"]}, **settings}
+    given = {
+        **LIMITS,
+        **QUIET,
+        "columns": md.types.Columns(categories={"kind": ["a", "b"]}),
+        **settings,
+    }
     return md.private_release(FRAME, statistics, **given)
 
 
@@ -159,15 +164,19 @@ def test_finite_populations_and_a_census() -> None:
 
 
 def test_clipping_is_reported_for_a_share_of_the_budget() -> None:
-    settings: dict[str, Any] = {"lower": {"x": 1.0}, "upper": {"x": 4.0}, "categories": {}}
-    found = quiet("mean@x", report_clipping=0.1, **settings)
+    settings: dict[str, Any] = {
+        "lower": {"x": 1.0},
+        "upper": {"x": 4.0},
+        "columns": None,
+    }
+    found = quiet("mean@x", ranges=md.types.Ranges(report_clipping=0.1), **settings)
     assert found["clipping x: below"].value == pytest.approx((FRAME["x"] < 1).mean(), abs=1e-3)
     assert found["clipping x: above"].value == pytest.approx((FRAME["x"] > 4).mean(), abs=1e-3)
     assert found["mean x"].value == pytest.approx(FRAME["x"].clip(1, 4).mean(), rel=1e-3)
     plain, clipped = (
         md.private_release(
             FRAME, "mean@x", lower={"x": 1.0}, upper={"x": 4.0}, population="census",
-            noise_multiplier=1.0, delta=1e-6, seed=1, report_clipping=share,
+            noise_multiplier=1.0, delta=1e-6, seed=1, ranges=md.types.Ranges(report_clipping=share),
         )
         for share in (None, 0.19)
     )  # fmt: skip

@@ -83,15 +83,15 @@ def test_plans_of_groups_are_plain_json(capsys: pytest.CaptureFixture[str]) -> N
 DESIGNS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "weights": (
         {"weights": (1.0, 4.0)},
-        {"weights": "weight", "largest_weight": 4.0},
+        {"survey": md.types.Survey("weight", 4.0)},
     ),
     "strata": (
         {"stratum_shares": {"a": 0.7, "b": 0.3}, "stratum_sizes": {"a": 0.5, "b": 0.5}},
-        {"strata": "stratum", "stratum_shares": {"a": 0.7, "b": 0.3}},
+        {"survey": md.types.Survey(strata="stratum", stratum_shares={"a": 0.7, "b": 0.3})},
     ),
     "clusters": (
         {"cluster_size": 4, "cluster_correlation": 0.25},
-        {"cluster": "home", "largest_cluster": 4},
+        {"survey": md.types.Survey(cluster="home", largest_cluster=4)},
     ),
     "missing": ({"missing_share": 0.3}, {"missing": "drop"}),
 }

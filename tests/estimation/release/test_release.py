@@ -176,14 +176,31 @@ def test_tables_of_results_hold_every_estimate() -> None:
         ({"population": 5}, "population must be at least the number of records"),
         ({"delta": None}, "delta must be given"),
         ({"epsilon": None}, "exactly one of epsilon"),
-        ({"weights": "w"}, "given together"),
-        ({"unit": "cluster"}, "unit must be record"),
+        ({"survey": md.types.PlannedSurvey()}, "survey must be a Survey, got PlannedSurvey"),
     ],
 )
 def test_refusals_name_what_is_wrong(settings: dict[str, Any], said: str) -> None:
     given: dict[str, Any] = {"statistics": "mean", "lower": 0, "upper": 10, **BUDGET, **settings}
     with pytest.raises(md.InvalidParameter, match=said):
         md.private_release(X, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"weights": "w"}, "weights and largest_weight must be given together"),
+        ({"largest_cluster": 3}, "cluster and largest_cluster must be given together"),
+        ({"strata": "kind"}, "strata and stratum_shares must be given together"),
+        ({"unit": "cluster"}, "unit must be record"),
+        ({"unit": "household"}, "unit must be one of"),
+        ({"weights": "w", "largest_weight": float("nan")}, "largest_weight must be"),
+        ({"weights": "w", "largest_weight": 1e60}, "largest_weight must be"),
+        ({"cluster": "k", "largest_cluster": 0}, "largest_cluster must be"),
+    ],
+)
+def test_a_survey_names_what_is_wrong_with_it(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(md.InvalidParameter, match=said):
+        md.types.Survey(**given)
 
 
 def _sources(values: list[float], folder: Path) -> list[Any]:

@@ -140,8 +140,15 @@ def test_the_rounds_of_a_release_cost_what_one_does(monkeypatch: pytest.MonkeyPa
     ):
         for clipping in (None, 0.1):
             made.clear()
-            md.private_release(x, asked, lower=0, upper=10, noise_multiplier=9.0, delta=1e-6,
-                               report_clipping=clipping)  # fmt: skip
+            md.private_release(
+                x,
+                asked,
+                lower=0,
+                upper=10,
+                noise_multiplier=9.0,
+                delta=1e-6,
+                ranges=md.types.Ranges(report_clipping=clipping),
+            )
             assert len(made) == 2
             spent = sum(one.share * sum(w**2 for w in one.weights or ()) for one in made)
             assert 1.0 - 1e-12 < spent <= 1.0

@@ -31,9 +31,12 @@ def test_weighted_means_are_those_of_hajek() -> None:
     frame = sample()
     y, w = frame["y"].to_numpy(), frame["w"].to_numpy()
     found = md.private_release(
-        frame, ["mean@y", "count", "sum@y", "proportion:>6@y", "median@y", "sd@y"],
-        weights="w", largest_weight=50.0, **LIMITS, **QUIET,
-    )  # fmt: skip
+        frame,
+        ["mean@y", "count", "sum@y", "proportion:>6@y", "median@y", "sd@y"],
+        survey=md.types.Survey(weights="w", largest_weight=50.0),
+        **LIMITS,
+        **QUIET,
+    )
     mean = float((w * y).sum() / w.sum())
     assert found["mean y"].value == pytest.approx(mean, rel=1e-3)
     error = math.sqrt(float((w**2 * (y - mean) ** 2).sum())) / w.sum()
@@ -55,7 +58,9 @@ def test_weighted_means_cover_where_plain_ones_do_not() -> None:
     truth = float(np.random.default_rng(8).gamma(3.0, 2.0, 40_000).clip(0, 20).mean())
     frame = sample()
     settings: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "seed": 3, **LIMITS}
-    weighted = md.private_release(frame, "mean@y", weights="w", largest_weight=50.0, **settings)
+    weighted = md.private_release(
+        frame, "mean@y", survey=md.types.Survey(weights="w", largest_weight=50.0), **settings
+    )
     plain = md.private_release(frame, "mean@y", **settings)
     assert weighted.interval[0] < truth < weighted.interval[1]
     assert not plain.interval[0] < truth < plain.interval[1]
@@ -68,9 +73,12 @@ def test_strata_are_put_together_with_their_shares() -> None:
     frame = pd.DataFrame({"y": y, "kind": kind})
     shares = {"a": 0.9, "b": 0.1}
     found = md.private_release(
-        frame, ["mean@y", "proportion:>10@y"], strata="kind", stratum_shares=shares,
-        **LIMITS, **QUIET,
-    )  # fmt: skip
+        frame,
+        ["mean@y", "proportion:>10@y"],
+        survey=md.types.Survey(strata="kind", stratum_shares=shares),
+        **LIMITS,
+        **QUIET,
+    )
     parts = frame[frame["kind"] != "c"].groupby("kind")["y"]
     expected = 0.9 * parts.mean()["a"] + 0.1 * parts.mean()["b"]
     assert found.estimate == pytest.approx(expected, rel=1e-3)
@@ -95,9 +103,12 @@ def test_curved_estimates_over_strata_are_those_of_the_population() -> None:
     frame, shares = strata()
     limits: dict[str, Any] = {"lower": {"y": 0.0, "x": -5.0}, "upper": {"y": 20.0, "x": 15.0}}
     found = md.private_release(
-        frame, ["variance@y", "sd@y", "correlation@x,y", "regression@x,y", "quantile:0.9@y"],
-        strata="kind", stratum_shares=shares, **limits, **QUIET,
-    )  # fmt: skip
+        frame,
+        ["variance@y", "sd@y", "correlation@x,y", "regression@x,y", "quantile:0.9@y"],
+        survey=md.types.Survey(strata="kind", stratum_shares=shares),
+        **limits,
+        **QUIET,
+    )
     own = frame[frame["kind"] != "c"]
     y, x, kind = own["y"].to_numpy(), own["x"].to_numpy(), own["kind"].to_numpy()
     w = np.where(kind == "a", 0.9, 0.1) / 1500
@@ -123,7 +134,11 @@ def test_curved_estimates_over_strata_are_those_of_the_population() -> None:
 
 def test_totals_over_strata_are_those_of_the_population() -> None:
     frame, shares = strata()
-    settings: dict[str, Any] = {"strata": "kind", "stratum_shares": shares, **LIMITS, **QUIET}
+    settings: dict[str, Any] = {
+        "survey": md.types.Survey(strata="kind", stratum_shares=shares),
+        **LIMITS,
+        **QUIET,
+    }
     asked = ["mean@y", "sum@y", "histogram:2@y", "proportion:>=10@y"]
     found = md.private_release(frame, asked, population=20_000, columns=["y"], **settings)
     assert found["sum y"].value == pytest.approx(20_000 * found["mean y"].value, rel=1e-9)
@@ -142,13 +157,19 @@ def test_totals_over_strata_are_those_of_the_population() -> None:
 
 def test_all_intervals_over_strata_hold_together_on_request() -> None:
     frame, shares = strata()
-    settings: dict[str, Any] = {"strata": "kind", "stratum_shares": shares, **LIMITS, **QUIET}
+    settings: dict[str, Any] = {
+        "survey": md.types.Survey(strata="kind", stratum_shares=shares),
+        **LIMITS,
+        **QUIET,
+    }
     alone, together = (
         md.private_release(frame, ["mean@y", "sd@y"], simultaneous=both, **settings).estimates[0]
         for both in (False, True)
     )
     assert together.width > 1.1 * alone.width
-    clipped = md.private_release(frame, "mean@y", report_clipping=0.1, **settings)
+    clipped = md.private_release(
+        frame, "mean@y", ranges=md.types.Ranges(report_clipping=0.1), **settings
+    )
     assert [one.label for one in clipped.estimates[1:]] == [
         "clipping y: below",
         "clipping y: above",
@@ -167,7 +188,11 @@ def households() -> pd.DataFrame:
 def test_errors_are_those_of_clusters(unit: str) -> None:
     frame = households()
     found = md.private_release(
-        frame, ["mean@y", "sd@y"], cluster="home", largest_cluster=4, unit=unit, **LIMITS, **QUIET
+        frame,
+        ["mean@y", "sd@y"],
+        survey=md.types.Survey(cluster="home", largest_cluster=4, unit=unit),
+        **LIMITS,
+        **QUIET,
     )
     assert found.estimate == pytest.approx(frame["y"].mean(), rel=1e-3)
     plain = float(frame["y"].to_numpy().std(ddof=1)) / math.sqrt(len(frame))
@@ -179,7 +204,11 @@ def test_a_whole_cluster_costs_more_noise() -> None:
     settings: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "seed": 2, "population": "census"}
     one, whole = (
         md.private_release(
-            frame, "mean@y", cluster="home", largest_cluster=4, unit=unit, **LIMITS, **settings
+            frame,
+            "mean@y",
+            survey=md.types.Survey(cluster="home", largest_cluster=4, unit=unit),
+            **LIMITS,
+            **settings,
         )
         for unit in ("record", "cluster")
     )
@@ -191,7 +220,9 @@ def test_totals_and_shares_of_clusters(unit: str) -> None:
     """Four equal records tell what one does: errors are twice those of independent ones."""
     frame = households()
     frame["kind"] = np.where(frame["y"] > 11, "a", "b")
-    settings: dict[str, Any] = {"cluster": "home", "largest_cluster": 4, "unit": unit}
+    settings: dict[str, Any] = {
+        "survey": md.types.Survey(cluster="home", largest_cluster=4, unit=unit)
+    }
     asked = ["count", "sum@y", "proportion:>11@y", "histogram:4@y", "clipping@y"]
     found = md.private_release(
         frame, asked, columns=["y"], lower=4.0, upper=16.0, **settings, **QUIET
@@ -231,7 +262,11 @@ def test_totals_and_shares_of_clusters(unit: str) -> None:
     ("statistic", "more", "said"),
     [
         ("median@y", {}, "proportion:<=X"),
-        ("sum@y", {"weights": "w", "largest_weight": 2.0}, "means and proportions"),
+        (
+            "sum@y",
+            {"survey": {"weights": "w", "largest_weight": 2.0}},
+            "means and proportions",
+        ),
         ("count", {"by": "kind", "groups": ["a"]}, "contingency table"),
     ],
 )
@@ -239,10 +274,10 @@ def test_what_clusters_have_no_errors_for_is_refused(
     statistic: str, more: dict[str, Any], said: str
 ) -> None:
     frame = households().assign(w=1.0, kind="a")
+    given = dict(more)
+    survey = md.types.Survey(cluster="home", largest_cluster=4, **given.pop("survey", {}))
     with pytest.raises(md.InvalidParameter, match=said):
-        md.private_release(
-            frame, statistic, cluster="home", largest_cluster=4, **more, **LIMITS, **QUIET
-        )
+        md.private_release(frame, statistic, survey=survey, **given, **LIMITS, **QUIET)
 
 
 def test_missing_weights_are_dropped_and_missing_clusters_refused(tmp_path: Path) -> None:
@@ -250,7 +285,12 @@ def test_missing_weights_are_dropped_and_missing_clusters_refused(tmp_path: Path
     path.write_text("y,w,home\n" + "2,1,1\n4,1,2\n" * 500 + "19,,\n")
     reading = md.types.Reading(path, missing="drop")
     found = md.private_release(
-        reading, "mean", columns="y", weights="w", largest_weight=2.0, **LIMITS, **QUIET
+        reading,
+        "mean",
+        columns="y",
+        survey=md.types.Survey(weights="w", largest_weight=2.0),
+        **LIMITS,
+        **QUIET,
     )
     assert found.estimate == pytest.approx(3.0, rel=1e-3)
     table = tmp_path / "people.parquet"
@@ -261,7 +301,12 @@ def test_missing_weights_are_dropped_and_missing_clusters_refused(tmp_path: Path
             md.InvalidParameter, match=r"home.* needs the number of a cluster"
         ) as no:
             md.private_release(
-                data, "mean", columns="y", cluster="home", largest_cluster=600, **LIMITS, **QUIET
+                data,
+                "mean",
+                columns="y",
+                survey=md.types.Survey(cluster="home", largest_cluster=600),
+                **LIMITS,
+                **QUIET,
             )
         assert "missing=" not in str(no.value)
 
@@ -275,10 +320,14 @@ def test_shares_of_clusters_cover_with_noise(unit: str) -> None:
         homes = np.repeat(np.arange(800), 3)
         y = (rng.normal(10, 2, 800)[homes] + rng.normal(0, 0.1, 2400)).clip(0, 20)
         found = md.private_release(
-            pd.DataFrame({"y": y, "home": homes}), ["proportion:>10@y", "sum@y", "histogram:2@y"],
-            cluster="home", largest_cluster=3, unit=unit, noise_multiplier=4.0, delta=1e-6,
-            seed=seed, **LIMITS,
-        ).estimates  # fmt: skip
+            pd.DataFrame({"y": y, "home": homes}),
+            ["proportion:>10@y", "sum@y", "histogram:2@y"],
+            survey=md.types.Survey(cluster="home", largest_cluster=3, unit=unit),
+            noise_multiplier=4.0,
+            delta=1e-6,
+            seed=seed,
+            **LIMITS,
+        ).estimates
         truths = (0.5, 24_000.0, 1200.0)
         hits += [low <= t <= high for t, (low, high) in
                  zip(truths, (one.interval for one in found), strict=False)]  # fmt: skip
@@ -287,25 +336,36 @@ def test_shares_of_clusters_cover_with_noise(unit: str) -> None:
 
 @pytest.mark.parametrize("shares", [{"a": 9.0, "b": 1.0}, {"a": 0.5, "b": 0.3}, {"other": 1.0}])
 def test_shares_that_leave_something_out_are_refused(shares: dict[str, float]) -> None:
-    frame, _ = strata()
     with pytest.raises(md.InvalidParameter, match="stratum_shares must"):
-        md.private_release(frame, "mean@y", strata="kind", stratum_shares=shares, **LIMITS, **QUIET)
+        md.types.Survey(strata="kind", stratum_shares=shares)
 
 
 def test_records_of_other_strata_are_a_stratum_or_are_told_of() -> None:
     frame, _ = strata()
-    settings: dict[str, Any] = {"strata": "kind", **LIMITS, **QUIET}
+    settings: dict[str, Any] = {**LIMITS, **QUIET}
     asked = ["mean@y", "sd@y", "quantile:0.9@y", "proportion:>10@y"]
-    partly = md.private_release(frame, asked, stratum_shares={"a": 0.9, "b": 0.1}, **settings)
+    partly = md.private_release(
+        frame,
+        asked,
+        survey=md.types.Survey(strata="kind", stratum_shares={"a": 0.9, "b": 0.1}),
+        **settings,
+    )
     assert all("in no listed stratum" in one.flags[-1] for one in partly.estimates)
     shares = {"other": 0.1, "a": 0.8, "b": 0.1}
-    found = md.private_release(frame, asked, stratum_shares=shares, **settings)
+    found = md.private_release(
+        frame, asked, survey=md.types.Survey(strata="kind", stratum_shares=shares), **settings
+    )
     assert not any(one.flags for one in found.estimates)
     means = frame.groupby("kind")["y"].mean()
     expected = 0.8 * means["a"] + 0.1 * means["b"] + 0.1 * means["c"]
     assert found["mean y"].value == pytest.approx(expected, rel=1e-3)
     within = frame[frame["kind"] != "c"]
-    listed = md.private_release(within, asked, stratum_shares={"a": 0.9, "b": 0.1}, **settings)
+    listed = md.private_release(
+        within,
+        asked,
+        survey=md.types.Survey(strata="kind", stratum_shares={"a": 0.9, "b": 0.1}),
+        **settings,
+    )
     assert not any(one.flags for one in listed.estimates)
 
 
@@ -313,12 +373,21 @@ def test_a_small_stratum_that_is_not_known_widens_by_its_share() -> None:
     """The truth is covered wherever that stratum is; a large one leaves no estimate."""
     frame, _ = strata()
     own = frame[frame["kind"] != "c"]
-    settings: dict[str, Any] = {"strata": "kind", "noise_multiplier": 4.0, "delta": 1e-6, **LIMITS}
+    settings: dict[str, Any] = {
+        "noise_multiplier": 4.0,
+        "delta": 1e-6,
+        **LIMITS,
+    }
     asked = ["mean@y", "quantile:0.9@y", "sum@y"]
     for share in (0.05, 0.3):
         shares = {"a": 0.6, "b": 0.4 - share, "nobody": share}
         found = md.private_release(
-            own, asked, stratum_shares=shares, seed=1, population=10_000, **settings
+            own,
+            asked,
+            survey=md.types.Survey(strata="kind", stratum_shares=shares),
+            seed=1,
+            population=10_000,
+            **settings,
         )
         assert all(any("nobody" in flag for flag in one.flags) or share > 0.1
                    for one in found.estimates)  # fmt: skip
@@ -335,7 +404,11 @@ def test_a_quantile_with_a_stratum_that_is_not_known_covers_wherever_that_is() -
     own = frame[frame["kind"] != "c"]
     shares = {"a": 0.6, "b": 0.35, "nobody": 0.05}
     (found,) = md.private_release(
-        own, "quantile:0.9@y", strata="kind", stratum_shares=shares, **LIMITS, **QUIET
+        own,
+        "quantile:0.9@y",
+        survey=md.types.Survey(strata="kind", stratum_shares=shares),
+        **LIMITS,
+        **QUIET,
     ).estimates
     y, kind = own["y"].to_numpy(), own["kind"].to_numpy()
     order, weights = np.argsort(y), np.where(kind == "a", 0.6, 0.35) / 1500

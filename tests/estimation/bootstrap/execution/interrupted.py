@@ -9,7 +9,7 @@ import numpy as np
 
 import mustdp as md
 from mustdp.data.opening import open_source
-from mustdp.estimation.bootstrap import run_replicates
+from mustdp.estimation.bootstrap import Execution, run_replicates
 from mustdp.types import Design
 from tests.estimation.bootstrap.execution.examples import Halting
 
@@ -22,7 +22,7 @@ if __name__ == "__main__":
             seed=1,
             lower=[0, 0],
             upper=[1, 1],
-            workers=2,
+            execution=Execution(workers=2),
         )
     except KeyboardInterrupt:
         print("interrupted")

@@ -22,7 +22,7 @@ from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
 from mustdp.estimation import bag_of_little_bootstraps
 from mustdp.estimation import bootstrap as cluster_module
-from mustdp.estimation.bootstrap import run_replicates
+from mustdp.estimation.bootstrap import Execution, run_replicates
 from mustdp.estimation.queries import Query
 from mustdp.numerics.arrays import FloatArray
 from mustdp.types import DaskSource, Design
@@ -140,9 +140,10 @@ def source_of(kind: str, x: FloatArray, folder: Path, client: Any) -> Source:
 
 
 def run(source: Source, query: Query, dask: Any, **options: Any) -> FloatArray:
+    execution = Execution(options.pop("workers", None), dask, options.pop("insecure", True))
     return run_replicates(
         source, options.pop("design", DESIGN), query, options.pop("seed", SEED),
-        lower=LOWER, upper=UPPER, dask=dask, insecure=options.pop("insecure", True), **options,
+        lower=LOWER, upper=UPPER, execution=execution, **options,
     )  # fmt: skip
 
 

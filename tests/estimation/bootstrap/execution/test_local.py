@@ -20,7 +20,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.estimation import bag_of_little_bootstraps
 from mustdp.estimation import bootstrap as local
 from mustdp.estimation import bootstrap as table
-from mustdp.estimation.bootstrap import check_execution, run_replicates
+from mustdp.estimation.bootstrap import Execution, run_replicates
 from mustdp.estimation.queries import Query
 from mustdp.execution import processes as threads
 from mustdp.execution.processes import one_blas_thread
@@ -54,9 +54,9 @@ def x() -> FloatArray:
 def run(
     x: FloatArray, query: Query, *, design: Design = DESIGN, seed: int = SEED, **options: Any
 ) -> FloatArray:
-    return run_replicates(
-        open_source(x), design, query, seed, lower=LOWER, upper=UPPER, **options
-    )  # fmt: skip
+    execution = Execution(options.pop("workers", None), options.pop("dask", None))
+    given = {"lower": LOWER, "upper": UPPER, **options}
+    return run_replicates(open_source(x), design, query, seed, execution=execution, **given)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_files_are_read_by_the_workers_themselves(
     source = FileSource(tmp_path / "x.npy")
     for workers in (1, 2):
         found = run_replicates(
-            source, DESIGN, Moments(), SEED, lower=LOWER, upper=UPPER, workers=workers
+            source, DESIGN, Moments(), SEED, lower=LOWER, upper=UPPER, execution=Execution(workers)
         )
         np.testing.assert_array_equal(found, answer)
     assert len(source.passes()) == 2 * 5  # 64 subsets of about 21 distinct rows, 300 at once
@@ -223,14 +223,14 @@ def test_how_to_compute_can_be_checked_before_anything_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for workers, dask in ((None, None), (1, None), (3, None), (2, "local"), (None, "tls://a:1")):
-        check_execution(workers, dask)
+        Execution(workers, dask)
     for workers, dask in ((0, None), (True, None), (0, "local"), (None, "a:1"), (None, "remote")):
         with pytest.raises(InvalidParameter, match="must be"):
-            check_execution(workers, dask)
+            Execution(workers, dask)
     monkeypatch.setitem(sys.modules, "joblib", None)
-    check_execution(1, None)
+    Execution(workers=1)
     with pytest.raises(ImportError, match="parallel"):
-        check_execution(2, None)
+        Execution(workers=2)
 
 
 def test_blas_is_kept_to_one_thread_until_the_last_one_is_out() -> None:
@@ -270,6 +270,6 @@ def test_blas_is_kept_to_one_thread_until_the_last_one_is_out() -> None:
     ],
 )
 def test_bad_input_is_refused(options: dict[str, Any], message: str, x: FloatArray) -> None:
-    given = {"design": DESIGN, "seed": 1, "lower": LOWER, "upper": UPPER, **options}
+    given = {"seed": 1, **options}
     with pytest.raises(InvalidParameter, match=message):
-        run_replicates(open_source(x), given.pop("design"), Moments(), given.pop("seed"), **given)
+        run(x, Moments(), **given)
