@@ -616,10 +616,10 @@ def replace_charged_run(
 
 def reproduce_figure_3_and(monkeypatch: pytest.MonkeyPatch, *item: Any) -> None:
     """Let the paper's experiments be Figure 3 and one item of these arguments."""
-    from mustdp.reproduction import catalogue, cells
+    from mustdp.reproduction import cells, report
 
-    items = (*catalogue.items_called(("figure-3",)), cells.Item(*item))
-    monkeypatch.setattr(catalogue, "ITEMS", items)
+    items = (*report.items_called(("figure-3",)), cells.Item(*item))
+    monkeypatch.setattr(report, "ITEMS", items)
 
 
 def shorten_cifar10(monkeypatch: pytest.MonkeyPatch, records: int) -> None:

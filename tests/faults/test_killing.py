@@ -30,7 +30,7 @@ def test_nothing_stays_of_a_bootstrap_that_is_ended(number: signal.Signals, tmp_
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JOBLIB_TEMP_FOLDER", str(tmp_path))
-    monkeypatch.setattr(module, "_here", module._Here())
+    monkeypatch.setattr(module, "_here", module._RunFolder())
     return tmp_path
 
 

@@ -24,7 +24,7 @@ from mustdp.reproduction.bootstrap import ROWS, Released, Row
 from mustdp.reproduction.cells import NON_PRIVATE, PaperCell, PaperTable, Settings, judge, published
 from mustdp.reproduction.guarantees import Guarantee, guarantee_table, known_lower
 from mustdp.reproduction.report import ITEMS
-from mustdp.reproduction.runner import Stored, as_text, from_text
+from mustdp.reproduction.runner import StoredResult, as_text, from_text
 
 HERE = Settings(quick=True, seed=5, data=None, workers=1)
 SOME = (Row(NON_PRIVATE), Row("Poisson"), Row("WOR"), Row("WR"), Row("MUSTow", 10))
@@ -395,7 +395,7 @@ def test_the_item_can_be_stored_and_read(
     item = next(item for item in ITEMS if item.name == "tables-2-3")
 
     assert (item,) == bootstrap.ITEMS
-    assert from_text(as_text(item, HERE, Stored(outcome, 1.0)), item, HERE).outcome == outcome
+    assert from_text(as_text(item, HERE, StoredResult(outcome, 1.0)), item, HERE).outcome == outcome
     assert {table.kind for table in outcome.tables} == {"paper", "guarantee", "equal"}
     assert len({table.name for table in outcome.tables}) == len(outcome.tables)
     assert not any(table.count("differs") for table in outcome.tables)

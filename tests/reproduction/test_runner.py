@@ -321,7 +321,7 @@ def test_names_of_items() -> None:
 
 def test_stored_text_is_read_back_as_it_was() -> None:
     one = Counting("one")
-    found = runner.Stored(one.run(SETTINGS, quiet), 1.5)
+    found = runner.StoredResult(one.run(SETTINGS, quiet), 1.5)
     text = runner.as_text(one.item, SETTINGS, found)
     again = runner.from_text(text, one.item, SETTINGS)
     assert again.seconds == 1.5

@@ -47,7 +47,7 @@ from mustdp.mechanisms.registry import ARGUMENTS
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.formatting import Shown, as_stated, given_or_rounded, readable
+from mustdp.numerics.formatting import Display, as_stated, given_or_rounded, readable
 
 # A plan in words, and what an account shows of itself when it is printed.
 
@@ -107,11 +107,11 @@ def _value(name: str, value: object, released: bool) -> str:
     return str(value)
 
 
-def shown(account: Account) -> Shown:
+def display_of(account: Account) -> Display:
     """Epsilon at a few deltas, and the advantage of an attacker; bounds on their safe side."""
     rows = [(f"epsilon at delta {as_stated(delta)}", *_ends(account, delta)) for delta in _DELTAS]
     rows.append(("advantage of an attacker", *_ends(account, None)))
-    return Shown(
+    return Display(
         f"{in_words(account.plan)}; relation {account.relation.option}",
         ("", "attained", "certified"),
         tuple(rows),
@@ -363,10 +363,10 @@ class Account(SearchedAccount):
         return f"Account({in_words(self.plan)}; relation {self.relation.option})"
 
     def __str__(self) -> str:
-        return shown(self).text()
+        return display_of(self).text()
 
     def _repr_html_(self) -> str:
-        return shown(self).html()
+        return display_of(self).html()
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds of delta at an epsilon.

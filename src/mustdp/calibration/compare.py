@@ -18,7 +18,7 @@ from mustdp.limits import DELTA_RANGE, MOST_STEPS
 from mustdp.mechanisms.contract import Mechanism, Proof
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.formatting import Shown, as_stated, chance_drawn, noise_needed, readable
+from mustdp.numerics.formatting import Display, as_stated, chance_drawn, noise_needed, readable
 from mustdp.progress import Progress
 from mustdp.sampling.catalogue import CATALOGUE
 from mustdp.sampling.epochs import Sampling, random_allocation, shuffle
@@ -112,14 +112,14 @@ class Comparison:
         return len(self.rows)
 
     def __str__(self) -> str:
-        return self._shown().text()
+        return self._display().text()
 
     def _repr_html_(self) -> str:
-        return self._shown().html()
+        return self._display().html()
 
-    def _shown(self) -> Shown:
+    def _display(self) -> Display:
         heading = f"all schemes; steps: {self.steps}, delta {as_stated(self.delta)}, relation "
-        return Shown(
+        return Display(
             heading + self.relation.option,
             ("scheme", "eta", "distinct", "noise", "epsilon, attained", "certified"),
             tuple(

@@ -99,7 +99,7 @@ class EpsilonTarget:
 
 
 @dataclass(frozen=True)
-class Met(Generic[Value]):
+class MetTarget(Generic[Value]):
     """A value that meets its target, and the account that says so."""
 
     value: Value
@@ -115,7 +115,7 @@ def meet(
     name: str,
     *,
     in_full: bool = False,
-) -> Met[Value]:
+) -> MetTarget[Value]:
     """Search by the rule; account for what it found.
 
     A rule that asks ``in_full`` is told what the composition that was asked for says. Others are
@@ -169,7 +169,7 @@ def meet(
             f"{name} = {value!r} was found for epsilon={target.epsilon!r}, but its account says "
             f"{bounds!r}"
         )
-    return Met(value, settled.plan, settled.relation, bounds)
+    return MetTarget(value, settled.plan, settled.relation, bounds)
 
 
 def _closer(
@@ -1349,7 +1349,7 @@ def _meet(
     steps: int,
     name: str,
     most: int,
-) -> Met[int]:
+) -> MetTarget[int]:
     def plan_of(size: int) -> Plan:
         return repeat(steps, subsample(scheme_of(size), mechanism))
 
@@ -1357,7 +1357,7 @@ def _meet(
 
 
 def _solution(
-    met: Met[int],
+    met: MetTarget[int],
     target: EpsilonTarget,
     mechanism: Mechanism,
     scheme: Scheme,

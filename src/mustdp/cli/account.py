@@ -237,7 +237,7 @@ class _Request:
             law = options.select_law or "logarithmic"
             optional["select_best"] = {"mean": options.select_best, "law": law}
         return {
-            **output.begun(self.scheme, self.mechanism, relation, shift, self.group),
+            **output.plan_as_data(self.scheme, self.mechanism, relation, shift, self.group),
             "steps": self.steps,
             **counted(self.scheme, self.steps),
             **{name: value for name, value in optional.items() if value is not None},
@@ -334,11 +334,11 @@ def of_event(path: str, asked: PlanOptions, options: QuestionOptions) -> Answer:
     data = {
         "relation": used.option,
         "shift": result.shift,
-        **output.grouped(asked.group),
+        **output.group_as_data(asked.group),
         "steps": result.steps,
         options.given: at,
         question: output.two_sided(found, f"at --delta {as_stated(at)}"),
-        **output.origin(found),
+        **output.origin_as_data(found),
         "composition": result.composition,
     }
     return Answer(
@@ -376,7 +376,7 @@ def _bounds(request: _Request, plan: Plan) -> Answer:
         **({"theorem": THEOREM} if result.method == "one-slope" else {}),
         options.given: request.at,
         question: output.two_sided(found, f"at --delta {as_stated(request.at)}"),
-        **output.origin(found),
+        **output.origin_as_data(found),
         "composition": result.composition,
     }
     if options.select_best is None and options.bands is None:
@@ -484,7 +484,7 @@ def risk(
         views = _views(account, tuple(order or _ORDERS))
     relation = account.relation
     data = {
-        **output.begun(built, mechanism, relation, account.shift, plan.group),
+        **output.plan_as_data(built, mechanism, relation, account.shift, plan.group),
         "steps": steps,
         **counted(built, steps),
         **found.as_dict(),
@@ -596,7 +596,7 @@ def amplify(
 
     result = mustdp.amplify(plan, mechanism, epsilon)
     data = {
-        **output.begun(result.scheme, result.mechanism, result.relation, result.shift),
+        **output.plan_as_data(result.scheme, result.mechanism, result.relation, result.shift),
         "theorem": THEOREM,
         "rows": [{name: row[name] for name in _AMPLIFIED} for row in result],
     }

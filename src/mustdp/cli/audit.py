@@ -125,7 +125,7 @@ def _contradicted(found: Audit) -> str:
 def _answer(budget: Budget, found: Audit, settings: dict[str, Any]) -> Answer:
     scheme, certified = budget.scheme, found.certified
     data = {
-        **output.described(scheme),
+        **output.scheme_as_data(scheme),
         "noise_multiplier": budget.noise_multiplier,
         "noise": budget.source,
         "steps": budget.steps,
@@ -159,7 +159,7 @@ def _answer(budget: Budget, found: Audit, settings: dict[str, Any]) -> Answer:
                 f"certified: no pair of neighbouring data sets ({found.relation.neighbours}) has a "
                 "larger epsilon.",
                 "the certificate is not contradicted, which proves nothing.",
-                output.settled_in_words(budget.noise_multiplier, budget.source, found.relation),
+                output.run_noise_in_words(budget.noise_multiplier, budget.source, found.relation),
             )
         ),
     )  # fmt: skip

@@ -297,7 +297,7 @@ def _answer(result: BootstrapResult, seed: int | None) -> Answer:
     reused = f", each used {design.reuse} times" if design.reuse > 1 else ""
     return Answer(
         data,
-        heading=output.headed(
+        heading=output.heading_with_seed(
             privacy, f"{output.describe(design.scheme)}; subsets: {design.subsets}{reused}"
         ),
         columns=("estimate of", "value", "standard error", percent, "noise share"),
@@ -322,7 +322,7 @@ def _cost(result: BootstrapResult) -> Iterator[str]:
     else:
         yield output.spent_in_words(privacy, "for all replicates together")
         yield explain_bounds(privacy.epsilon, "epsilon", relation, result.design.scheme)
-    settled = output.settled_in_words(privacy.noise_multiplier, privacy.source, relation)
+    settled = output.run_noise_in_words(privacy.noise_multiplier, privacy.source, relation)
     yield f"gaussian noise, {settled}"
     if privacy.dimension == 1:
         yield "accounted for as one number a subset (dimension 1)."

@@ -95,17 +95,17 @@ def calibrate_risk(target: RiskOptions, built: Sampling, steps: int, plan: PlanO
     shift = shift_of(mechanism, built, relation)
     data = {
         "solve_for": "noise",
-        **output.begun(built, mechanism, relation, shift),
+        **output.plan_as_data(built, mechanism, relation, shift),
         "steps": steps,
         **{f"target_{name}": value for name, value in target.given.items()},
         **found.risk.as_dict(),
-        **output.limited(found.limit),
+        **output.limit_as_data(found.limit),
     }
     size = f"{found.parameter.replace('_', ' ')} {noise_needed(found.size, output.MULTIPLIER)}"
     noted = (
         *found.risk.sentences(),
         output.noise_in_words(mechanism, shift, relation, found=True),
-        *output.limited(found.limit).values(),
+        *output.limit_as_data(found.limit).values(),
     )
     return Answer(
         data,
@@ -239,15 +239,15 @@ def _answer(
     size = {"m": round(scheme.expected_size)} if unknown == "m" else {}
     data = {
         "solve_for": unknown,
-        **output.begun(scheme, mechanism, relation, shift, target["group"]),
+        **output.plan_as_data(scheme, mechanism, relation, shift, target["group"]),
         **size,
         "steps": steps,
         **counted(scheme, steps),
         "target_epsilon": target["epsilon"],
         "epsilon": output.two_sided(found),
         "delta": target["delta"],
-        **output.origin(found),
-        **output.limited(limit),
+        **output.origin_as_data(found),
+        **output.limit_as_data(limit),
     }
     first = scheme.stages[0].size if isinstance(scheme, Multistage) else None
     searched = BY_NAME[mechanism.name].searched if mechanism.name in BY_NAME else None
@@ -268,7 +268,7 @@ def _answer(
                 explain_bounds(found, "epsilon", relation, scheme, target["group"]),
                 *explain_coarse(found),
                 output.noise_in_words(mechanism, shift, relation, found=unknown == "noise"),
-                *output.limited(limit).values(),
+                *output.limit_as_data(limit).values(),
             )
         ),
     )

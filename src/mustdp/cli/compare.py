@@ -12,7 +12,7 @@ import typer
 
 from mustdp.accounting.explanations import explain_upper
 from mustdp.cli.options import ComparisonOptions, MechanismOption
-from mustdp.cli.output import Answer, ends, grouped, origin, progress, show, two_sided
+from mustdp.cli.output import Answer, ends, group_as_data, origin_as_data, progress, show, two_sided
 from mustdp.cli.parameters import JsonOption, Panel, read_integer, with_bundles, writable_file
 from mustdp.errors import InvalidParameter
 from mustdp.execution.processes import WorkerPool
@@ -112,7 +112,7 @@ def _answer(
             "epsilon": two_sided(
                 row.epsilon, f"for {row.scheme.name} at --delta {as_stated(result.delta)}"
             ),
-            **origin(row.epsilon),
+            **origin_as_data(row.epsilon),
         }
         for row in (*result, *result.epochs)
     ]
@@ -127,7 +127,7 @@ def _answer(
             "m": m,
             "mechanism": mechanism,
             "relation": relation.option,
-            **grouped(group),
+            **group_as_data(group),
             "steps": result.steps,
             "delta": result.delta,
             **({"target_epsilon": arguments["epsilon"]} if calibrated else {}),

@@ -194,20 +194,20 @@ def describe(scheme: Sampling) -> str:
     return scheme.name
 
 
-def described(scheme: Sampling) -> dict[str, Any]:
+def scheme_as_data(scheme: Sampling) -> dict[str, Any]:
     """A scheme as data, with what decides its privacy and its use."""
     return {**scheme.describe(), "eta": scheme.eta, "expected_distinct": scheme.expected_distinct}
 
 
-def begun(
+def plan_as_data(
     scheme: Sampling, mechanism: Mechanism, relation: Relation, shift: float | None, group: int = 1
 ) -> dict[str, Any]:
     """A scheme, its noise and its neighbours as data, which most answers begin with."""
     return {
-        **described(scheme),
+        **scheme_as_data(scheme),
         **mechanism.describe(),
         "relation": relation.option,
-        **grouped(group),
+        **group_as_data(group),
         "shift": shift,
     }
 
@@ -237,7 +237,7 @@ def check_finite(lower: float, upper: float, about: str = "") -> None:
         )
 
 
-def origin(bounds: Bounds) -> dict[str, Any]:
+def origin_as_data(bounds: Bounds) -> dict[str, Any]:
     """Where the bounds come from."""
     return {
         "attained_by": bounds.attained_by,
@@ -247,12 +247,12 @@ def origin(bounds: Bounds) -> dict[str, Any]:
     }
 
 
-def limited(limit: str | None) -> dict[str, str]:
+def limit_as_data(limit: str | None) -> dict[str, str]:
     """What ended a search where its target did not."""
     return {} if limit is None else {"limit": limit}
 
 
-def grouped(group: int) -> dict[str, int]:
+def group_as_data(group: int) -> dict[str, int]:
     """The records of one person as data, where there may be several."""
     return {} if group == 1 else {"group": group}
 
@@ -288,7 +288,7 @@ def shift_in_words(mechanism: Mechanism, shift: float | None, *, found: bool = F
     return f"shift {shown} per copy, "
 
 
-def settled_in_words(noise_multiplier: float, source: str, relation: Relation) -> str:
+def run_noise_in_words(noise_multiplier: float, source: str, relation: Relation) -> str:
     """The noise of a run, where it came from, and the relation."""
     return (
         f"noise multiplier {noise_used(noise_multiplier, MULTIPLIER)} ({source}), "
@@ -317,7 +317,7 @@ def spent_in_words(spent: PrivacySpent, by: str) -> str:
     )
 
 
-def headed(spent: PrivacySpent, heading: str) -> str:
+def heading_with_seed(spent: PrivacySpent, heading: str) -> str:
     """The heading, with a word before it where there is no privacy."""
     return f"{EXPERIMENT}\n{heading}" if spent.seeded else heading
 

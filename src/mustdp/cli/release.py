@@ -239,7 +239,7 @@ def _answer(result: ReleaseResult, seed: int | None, found: tuple[Contrast, ...]
     data["privacy"]["relation"] = privacy.relation.option
     return Answer(
         data,
-        heading=output.headed(privacy, "one release on all records"),
+        heading=output.heading_with_seed(privacy, "one release on all records"),
         columns=(
             "estimate of",
             "value",
@@ -285,7 +285,7 @@ def _flags(result: ReleaseResult) -> Iterator[str]:
 def _cost(result: ReleaseResult) -> Iterator[str]:
     privacy = result.privacy
     yield output.spent_in_words(privacy, "for everything released here")
-    settled = output.settled_in_words(privacy.noise_multiplier, privacy.source, privacy.relation)
+    settled = output.run_noise_in_words(privacy.noise_multiplier, privacy.source, privacy.relation)
     yield f"gaussian noise, {settled}"
     yield "noise share: part of the squared standard error that the noise causes."
 

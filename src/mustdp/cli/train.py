@@ -243,7 +243,7 @@ def _answer(
         "clip": settings["max_grad_norm"],
         "learning_rate": settings["learning_rate"],
         "schedule": settings["schedule"],
-        **output.described(scheme),
+        **output.scheme_as_data(scheme),
         "noise_multiplier": spent.noise_multiplier,
         "noise": spent.source,
         "relation": relation.option,
@@ -252,14 +252,14 @@ def _answer(
         **output.cost(spent),
         **promised,
         "delta": spent.delta,
-        **output.origin(spent.epsilon),
+        **output.origin_as_data(spent.epsilon),
         "test_records": len(records.X_test),
         "test_accuracy": trial.test_accuracy,
         "majority_baseline": records.majority_baseline,
     }
     return Answer(
         data,
-        heading=output.headed(
+        heading=output.heading_with_seed(
             spent,
             f"{records.name}, {settings['model']} model: {output.describe(scheme)}; "
             f"steps: {spent.steps}",
@@ -278,7 +278,7 @@ def _answer(
         note="\n".join(
             (
                 explain_bounds(spent.epsilon, "epsilon", relation, scheme),
-                output.settled_in_words(spent.noise_multiplier, spent.source, relation),
+                output.run_noise_in_words(spent.noise_multiplier, spent.source, relation),
                 *filter(None, [explain_shuffling(promised, "epsilon")]),
             )
         ),

@@ -44,7 +44,7 @@ _ATTEMPTS = 20
 _SIGNALS = ("SIGTERM", "SIGHUP")
 
 
-class _Here:
+class _RunFolder:
     """The folder of this process and how many runs use it."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _Here:
         self.before: dict[int, Any] = {}
 
 
-_here = _Here()
+_here = _RunFolder()
 
 
 @contextmanager
@@ -91,15 +91,15 @@ def remove_leftovers() -> None:
                     _remove_leftover(place / name)
 
 
-def _ours() -> _Here:
+def _ours() -> _RunFolder:
     """The state of this very process: a forked child has a folder of its own."""
     global _here
     if _here.process != os.getpid():
-        _here = _Here()
+        _here = _RunFolder()
     return _here
 
 
-def _make(here: _Here) -> None:
+def _make(here: _RunFolder) -> None:
     place = _places()[0]
     if not here.path.name or here.path.parent != place:
         here.path = place / f"mustdp-records-{secrets.token_hex(16)}"
@@ -118,7 +118,7 @@ def _make(here: _Here) -> None:
     raise OSError("no private folder stayed in place: something removes new folders")
 
 
-def _remove(here: _Here) -> None:
+def _remove(here: _RunFolder) -> None:
     shutil.rmtree(here.path, ignore_errors=True)
     if here.handle >= 0:
         os.close(here.handle)
@@ -150,7 +150,7 @@ def _places() -> list[Path]:
     return places
 
 
-def _watch(here: _Here) -> None:
+def _watch(here: _RunFolder) -> None:
     """Let SIGTERM and SIGHUP remove the folder first, unless the program handles them itself."""
     if threading.current_thread() is not threading.main_thread():
         return
@@ -160,7 +160,7 @@ def _watch(here: _Here) -> None:
             here.before[number] = signal.signal(number, _end)
 
 
-def _watch_no_more(here: _Here) -> None:
+def _watch_no_more(here: _RunFolder) -> None:
     if threading.current_thread() is threading.main_thread():
         for number, handler in here.before.items():
             if signal.getsignal(number) is _end:

@@ -60,7 +60,7 @@ from mustdp.ledger.records import (
 from mustdp.limits import LARGEST_EPSILON, LARGEST_LEDGER, SMALLEST_DELTA
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.formatting import Shown, as_stated, csv_table, readable
+from mustdp.numerics.formatting import Display, as_stated, csv_table, readable
 from mustdp.version import __version__
 
 #: Written in the transaction of a charge: takes the head after it and gives the one to be kept.
@@ -77,7 +77,7 @@ Beside = Callable[[sqlite3.Connection, Head], Head]
 
 
 @dataclass(frozen=True)
-class Latest:
+class LatestState:
     """The entry that charged a run, and the state and step in which it was last saved."""
 
     entry: int
@@ -92,7 +92,7 @@ class ChargedRun:
     name: str
     ledger: LedgerFile
 
-    def latest(self) -> Latest | None:
+    def latest(self) -> LatestState | None:
         """Where the run stands; None if it was never charged."""
         with self.ledger._checked_runs() as (connection, _):
             return self._latest(connection)
@@ -121,10 +121,10 @@ class ChargedRun:
             noted = self.ledger._note(connection, head, note)
         self.ledger._saw(noted)
 
-    def _latest(self, connection: sqlite3.Connection) -> Latest | None:
+    def _latest(self, connection: sqlite3.Connection) -> LatestState | None:
         asked = "SELECT entry, steps, state FROM runs WHERE name = ?"
         found = connection.execute(asked, (self.name,)).fetchone()
-        return None if found is None else Latest(*found)
+        return None if found is None else LatestState(*found)
 
 
 def gone_back(name: str, steps: int | None) -> InvalidParameter:
@@ -145,7 +145,7 @@ _LAST = 10
 _COLUMNS = ("number", "when", "label", "who", "times", "epsilon", "relation", "package", "plan")
 
 
-def shown(header: Header, entries: Sequence[Entry], spent: float, left: float) -> Shown:
+def display_of(header: Header, entries: Sequence[Entry], spent: float, left: float) -> Display:
     """What a ledger shows when it is printed: spent and left of the limit, the last charges."""
     heading = (
         f"{header.data}: {readable(spent, 'up')} spent and {readable(left, 'down')} left of "
@@ -164,7 +164,7 @@ def shown(header: Header, entries: Sequence[Entry], spent: float, left: float) -
     )
     before = len(entries) - len(rows)
     note = f"{before} charges before these" if before else ""
-    return Shown(heading, ("number", "when (UTC)", "label", "who", "spent by then"), rows, note)
+    return Display(heading, ("number", "when (UTC)", "label", "who", "spent by then"), rows, note)
 
 
 def as_json(header: Header, entries: Sequence[Entry]) -> str:
@@ -243,8 +243,8 @@ class LedgerFile(BaseLedger):
         """Let go of the file; the next question or charge opens it again."""
         self._store.close()
 
-    def _shown(self) -> Shown:
-        return shown(self._header, self.entries(), self.spent(), self.left())
+    def _display(self) -> Display:
+        return display_of(self._header, self.entries(), self.spent(), self.left())
 
     def __reduce__(self) -> NoReturn:
         raise InvalidParameter("a ledger in a file must be opened by each process, not sent to it")

@@ -26,7 +26,7 @@ from mustdp.files.replacing import replace_file
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.formatting import Shown
+from mustdp.numerics.formatting import Display
 
 if TYPE_CHECKING:
     from mustdp.ledger.file import LedgerFile
@@ -154,22 +154,22 @@ class BaseLedger(ABC):
         return self
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._shown().heading}>"
+        return f"<{type(self).__name__}: {self._display().heading}>"
 
     def __str__(self) -> str:
-        return self._shown().text()
+        return self._display().text()
 
     def _repr_html_(self) -> str:
-        return self._shown().html()
+        return self._display().html()
 
-    def _shown(self) -> Shown:
+    def _display(self) -> Display:
         rows = tuple(
             (str(count), in_words(atom, released=True)) for atom, count in self._counted().items()
         )
         relation = "of each plan" if self.relation is None else self.relation.option
         heading = f"steps released: {self.steps}; relation {relation}"
         chosen = "; chosen along the way" if self.adaptive else ""
-        return Shown(heading + chosen, ("times", "what"), rows)
+        return Display(heading + chosen, ("times", "what"), rows)
 
     @property
     def steps(self) -> int:

@@ -351,7 +351,7 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Noted:
+class NotesSummary:
     """The notes about runs: how many, the hash of the last, and a digest of all latest states."""
 
     number: int
@@ -373,7 +373,7 @@ class Head:
     whole: bool
     #: An entry was taken over from another ledger, so it was chosen along the way.
     recorded: bool
-    noted: Noted
+    noted: NotesSummary
 
     def left_of(self, limit: float) -> float:
         """What is left of the limit; nothing after a first charge that took the whole of it."""
@@ -560,7 +560,7 @@ def read_head(number: object, last: object, sums: object) -> Head:
     try:
         steps, epsilon, whole = body["steps"], float(body["epsilon"]), body["whole"]
         notes, note, runs = body["noted"]
-        noted = Noted(int(notes), bytes.fromhex(note), str(runs))
+        noted = NotesSummary(int(notes), bytes.fromhex(note), str(runs))
         flags = bool(whole), bool(body["recorded"])
         return Head(number, last, read_cost(body), int(steps), epsilon, *flags, noted)
     except (KeyError, TypeError, ValueError) as problem:
@@ -692,9 +692,9 @@ def same(one: object, other: bytes) -> bool:
 _RUNS = "SELECT name, entry, steps, state FROM runs ORDER BY name"
 
 
-def no_notes(chain: Chain, root: bytes) -> Noted:
+def no_notes(chain: Chain, root: bytes) -> NotesSummary:
     """What the head of a new ledger says about runs."""
-    return Noted(0, root, _digest(chain, root, ()))
+    return NotesSummary(0, root, _digest(chain, root, ()))
 
 
 def check_latest(
@@ -712,7 +712,7 @@ def append_note(
     root: bytes,
     head: Head,
     note: tuple[str, int, int, str],
-) -> Noted:
+) -> NotesSummary:
     """Write a note (name, entry, steps, state): the latest of its run from now on."""
     number = head.noted.number + 1
     link = chain.link(head.noted.hash, _fields(number, note, head.hash))
@@ -720,7 +720,7 @@ def append_note(
     connection.execute("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", note)
     rows = connection.execute(_RUNS).fetchall()
-    return Noted(number, link, _digest(chain, root, rows))
+    return NotesSummary(number, link, _digest(chain, root, rows))
 
 
 def verify_notes(

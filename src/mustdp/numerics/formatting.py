@@ -272,7 +272,7 @@ def one_line(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Display:
     """A heading, a table and a remark below it."""
 
     heading: str

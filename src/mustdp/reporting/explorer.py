@@ -264,7 +264,7 @@ _FORGOTTEN = 15.0
 Compute = Callable[[FindingsPart, EpochRow | None], Any]
 
 
-class Work:
+class PartsToCompute:
     """A stack of parts, and the answers so far."""
 
     def __init__(self, compute: Compute = FindingsPart.compute) -> None:
@@ -410,7 +410,7 @@ class Explorer:
     def __init__(self, port: int = 0) -> None:
         check_installed("the explorer")
         self.token = secrets.token_urlsafe(24)
-        self.work = Work()
+        self.work = PartsToCompute()
         self._changed = Condition()
         self._under_way = 0
         explorer = self

@@ -186,7 +186,7 @@ EARLIER = replace(
 
 
 @dataclass(frozen=True)
-class Overall:
+class OverallDelta:
     """For one scheme: the authors' method at the earlier and the stated noise, and the truth."""
 
     name: str
@@ -197,10 +197,10 @@ class Overall:
     certified_earlier: Bounds
 
 
-def overall(name: str) -> Overall:
+def overall(name: str) -> OverallDelta:
     """All numbers of one scheme."""
     earlier_sigma = round(noise_of(EARLIER, name) * EARLIER.clip, 3)
-    return Overall(
+    return OverallDelta(
         name,
         earlier_sigma,
         _authors(_rounded_rate(name), earlier_sigma, name),
@@ -290,7 +290,7 @@ def overall_tables(
     )  # fmt: skip
 
 
-def _cells(each: Overall, printed: float) -> list[PaperCell]:
+def _cells(each: OverallDelta, printed: float) -> list[PaperCell]:
     half = 0.005 * 10.0 ** math.floor(math.log10(printed))
     column = "delta_c, earlier version"
     if each.name == "Poisson":

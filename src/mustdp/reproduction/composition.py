@@ -259,7 +259,7 @@ NOTEBOOK_STEPS = 1500
 _DIGITS = 7
 
 
-class At(NamedTuple):
+class DeltaAfterSteps(NamedTuple):
     """Delta after a number of steps: the authors' interval, the two pairs, the certificate."""
 
     steps: int
@@ -293,7 +293,7 @@ def run(settings: Settings, progress: Progress) -> ItemOutcome:
     )
 
 
-def _at(paper: dict[str, Any], count: int) -> At:
+def _at(paper: dict[str, Any], count: int) -> DeltaAfterSteps:
     scheme = must_ow(paper["n"], paper["b"], paper["m"])
     sigma, epsilon = float(paper["sigma"]), float(paper["epsilon"])
     authors = fourier_delta(
@@ -304,10 +304,12 @@ def _at(paper: dict[str, Any], count: int) -> At:
     # One pair in every step is the aligned one; certified is whatever composes best.
     aligned = account(plan, composition="pair").delta(epsilon).lower
     certified = account(plan).delta(epsilon).upper
-    return At(count, authors.lower, authors.upper, pair.attained_lower, aligned, certified)
+    return DeltaAfterSteps(
+        count, authors.lower, authors.upper, pair.attained_lower, aligned, certified
+    )
 
 
-def _interval(paper: dict[str, Any], found: dict[int, At]) -> tuple[PaperTable, bool]:
+def _interval(paper: dict[str, Any], found: dict[int, DeltaAfterSteps]) -> tuple[PaperTable, bool]:
     """The printed interval, judged at the printed and at the notebook's number of steps."""
     ends = dict(zip(("lower", "upper"), paper["MUSTow_lower_upper_published"], strict=True))
 
@@ -340,7 +342,7 @@ def _interval(paper: dict[str, Any], found: dict[int, At]) -> tuple[PaperTable, 
     return table, explained
 
 
-def _guarantee(found: list[At]) -> PaperTable:
+def _guarantee(found: list[DeltaAfterSteps]) -> PaperTable:
     # The ends of the authors' interval bound nothing.
     columns: tuple[tuple[str, str, Bound], ...] = (
         ("authors' interval, from", "lower", "plain"),
@@ -364,9 +366,9 @@ def _guarantee(found: list[At]) -> PaperTable:
     )
 
 
-def _picture(paper: dict[str, Any], found: list[At], belongs: int) -> Picture:
+def _picture(paper: dict[str, Any], found: list[DeltaAfterSteps], belongs: int) -> Picture:
     lower, upper = paper["MUSTow_lower_upper_published"]
-    curves = {name: [getattr(at, name) for at in found] for name in At._fields}
+    curves = {name: [getattr(at, name) for at in found] for name in DeltaAfterSteps._fields}
     return Picture(
         "figure-s3",
         "Figure S3: overall δ against the number of steps",
@@ -382,7 +384,9 @@ def _picture(paper: dict[str, Any], found: list[At], belongs: int) -> Picture:
     )
 
 
-def _reading(paper: dict[str, Any], found: dict[int, At], explained: bool) -> tuple[str, ...]:
+def _reading(
+    paper: dict[str, Any], found: dict[int, DeltaAfterSteps], explained: bool
+) -> tuple[str, ...]:
     at, much = found[paper["k"]], found[NOTEBOOK_STEPS]
     owner = f"belongs to k = {NOTEBOOK_STEPS}" if explained else "is not explained"
     return (

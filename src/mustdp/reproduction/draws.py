@@ -40,7 +40,7 @@ _BLOCKS = 10
 _ROUNDING = 1e-6
 
 
-class Drawn(NamedTuple):
+class DrawMeasurements(NamedTuple):
     """Distinct records of every draw, and seconds per draw in every block."""
 
     distinct: NDArray[np.int64]
@@ -136,7 +136,9 @@ def run(settings: Settings, progress: Progress) -> ItemOutcome:
     return ItemOutcome(tables, reading=_reading(shares, means))
 
 
-def _draw(schemes: dict[str, Scheme], draws: int, rng: np.random.Generator) -> dict[str, Drawn]:
+def _draw(
+    schemes: dict[str, Scheme], draws: int, rng: np.random.Generator
+) -> dict[str, DrawMeasurements]:
     distinct = {name: np.empty(draws, dtype=np.int64) for name in schemes}
     seconds = {name: np.empty(_BLOCKS) for name in schemes}
     for block, places in enumerate(np.array_split(np.arange(draws), _BLOCKS)):
@@ -145,11 +147,11 @@ def _draw(schemes: dict[str, Scheme], draws: int, rng: np.random.Generator) -> d
             for place in places:
                 distinct[name][place] = scheme.draw(rng).distinct
             seconds[name][block] = (time.perf_counter() - begun) / places.size
-    return {name: Drawn(distinct[name], seconds[name]) for name in schemes}
+    return {name: DrawMeasurements(distinct[name], seconds[name]) for name in schemes}
 
 
 def _counted(
-    row: str, mean: PaperCell, low: float, high: float, drawn: Drawn, law: FloatArray
+    row: str, mean: PaperCell, low: float, high: float, drawn: DrawMeasurements, law: FloatArray
 ) -> list[PaperCell]:
     """The extremes judged around the mean, and what was drawn."""
     counts = drawn.distinct
@@ -167,7 +169,9 @@ def _counted(
     ]  # fmt: skip
 
 
-def _timed(label: str, printed: dict[str, float], drawn: dict[str, Drawn]) -> list[PaperCell]:
+def _timed(
+    label: str, printed: dict[str, float], drawn: dict[str, DrawMeasurements]
+) -> list[PaperCell]:
     """The scatter of the times is shown, and left out of the verdict: it says nothing of theirs."""
     cells = []
     for name, percent in printed.items():

@@ -80,7 +80,7 @@ HIDDEN = 128
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingCurves:
     """Test accuracy at the end, loss of every batch, test accuracy after some of the steps."""
 
     accuracy: float
@@ -156,7 +156,7 @@ def train(
     steps: int,
     seed: int,
     check_every: int = 0,
-) -> Trained:
+) -> TrainingCurves:
     """One run; the test accuracy is computed every ``check_every`` steps (0: at the end)."""
     checks.choice("way", way, WAYS)
     rng = np.random.default_rng((seed, 4))
@@ -176,7 +176,7 @@ def train(
         if check_every and step % check_every == 0:
             checked.append((step, network.accuracy(data.X_test, data.y_test)))
     final = network.accuracy(data.X_test, data.y_test)
-    return Trained(final, tuple(losses), tuple(checked))
+    return TrainingCurves(final, tuple(losses), tuple(checked))
 
 
 def in_order(batch: Batch) -> Batch:

@@ -47,7 +47,7 @@ from mustdp.reproduction.guarantees import (
 MECHANISMS = {"laplace": laplace, "gaussian": gaussian}
 
 
-class Applied(NamedTuple):
+class OneApplication(NamedTuple):
     """Delta of one application at the epsilon' of a base epsilon."""
 
     mechanism: str
@@ -137,7 +137,7 @@ def _repeated(paper: dict[str, Any], mechanism: str, shift: str, name: str) -> s
     return ""
 
 
-def _applied(paper: dict[str, Any]) -> list[Applied]:
+def _applied(paper: dict[str, Any]) -> list[OneApplication]:
     """One application at shift 1 for every mechanism and scheme."""
     found = []
     for mechanism, make in MECHANISMS.items():
@@ -146,13 +146,15 @@ def _applied(paper: dict[str, Any]) -> list[Applied]:
             rows = amplify(scheme, noise, paper["epsilon"][1:4])
             step = one_step(scheme, noise, rows.column("epsilon_prime"))
             found += [
-                Applied(mechanism, name, row.epsilon, row.delta_prime, float(upper), float(lower))
+                OneApplication(
+                    mechanism, name, row.epsilon, row.delta_prime, float(upper), float(lower)
+                )
                 for row, upper, lower in zip(rows, step.upper, step.lower, strict=True)
             ]
     return found
 
 
-def _guarantee(found: list[Applied]) -> PaperTable:
+def _guarantee(found: list[OneApplication]) -> PaperTable:
     cells: list[PaperCell] = []
     for at in found:
         row, column = f"{at.mechanism.capitalize()}, {at.name}", _column(at.epsilon)
@@ -173,7 +175,7 @@ def _guarantee(found: list[Applied]) -> PaperTable:
 
 
 def _reading(
-    tables: list[PaperTable], found: list[Applied], needed: Sequence[CalibratedRun]
+    tables: list[PaperTable], found: list[OneApplication], needed: Sequence[CalibratedRun]
 ) -> tuple[str, ...]:
     count = sum(len(table.cells) for table in tables)
     matching = sum(table.count("matches") for table in tables)

@@ -74,7 +74,7 @@ ENVELOPE = Envelope("mustdp-result", 3, "stored result", LARGEST_RESULT)
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredResult:
     """What one item found, and how long that took."""
 
     outcome: ItemOutcome
@@ -95,7 +95,7 @@ def conditions(item: Item, settings: Settings) -> dict[str, Any]:
     }
 
 
-def as_text(item: Item, settings: Settings, found: Stored) -> str:
+def as_text(item: Item, settings: Settings, found: StoredResult) -> str:
     """The JSON text of a result; a number that JSON cannot hold is a failure."""
     versions = {"python": platform.python_version()}
     versions |= {name: version(name) for name in ("numpy", "scipy")}
@@ -115,7 +115,7 @@ def as_text(item: Item, settings: Settings, found: Stored) -> str:
     return ENVELOPE.seal_text(body) + "\n"
 
 
-def from_text(content: str | bytes, item: Item, settings: Settings) -> Stored:
+def from_text(content: str | bytes, item: Item, settings: Settings) -> StoredResult:
     """A result from its JSON text; refused if it is damaged or was made under other conditions."""
     data = ENVELOPE.open_text(content, "the file")
     try:
@@ -125,7 +125,7 @@ def from_text(content: str | bytes, item: Item, settings: Settings) -> Stored:
         tables = tuple(_table(table) for table in data["tables"])
         pictures = tuple(Picture(**picture) for picture in data["pictures"])
         reading = tuple(str(line) for line in data["reading"])
-        return Stored(ItemOutcome(tables, pictures, reading), float(data["seconds"]))
+        return StoredResult(ItemOutcome(tables, pictures, reading), float(data["seconds"]))
     except InvalidParameter:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -219,7 +219,7 @@ def _compute(item: Item, settings: Settings, out: Path, progress: Progress, rema
     progress(item.name)
     begun = time.perf_counter()
     outcome = item.run(settings, lambda what, *far: progress(f"{item.name}: {what}", *far))
-    text = as_text(item, settings, Stored(outcome, time.perf_counter() - begun))
+    text = as_text(item, settings, StoredResult(outcome, time.perf_counter() - begun))
     replace_file(_path(item, out), text.encode(), mode=SHARED)
     stored = from_text(text, item, settings)
     return Result(item, "computed", stored.seconds, stored.outcome, remark)

@@ -12,10 +12,10 @@ from mustdp.accounting.pld.compose import Composition
 from mustdp.accounting.pld.discretise import (
     DiscreteLoss,
     family_pair,
-    find_lumps,
-    lumps_of,
+    find_point_masses,
     merge,
     offset_for,
+    point_masses_of,
     spacing_for,
 )
 from mustdp.accounting.pld.readoff import ComposedLoss, ReadOff
@@ -114,22 +114,22 @@ def test_lumps_are_found_and_put_on_the_grid() -> None:
     points: NDArray[np.int64] = np.arange(0, 200)
     pair = family_pair("aligned", law_of([0.9, 0.1]), LaplaceNoise(), 0.5)
     low, high = math.log(0.9 + 0.1 * math.exp(-0.5)), math.log(0.9 + 0.1 * math.exp(0.5))
-    lumps = lumps_of(pair, 0.004, points)
-    assert len(lumps) == 2
-    assert lumps[0].loss == pytest.approx(low, abs=1e-3)
-    assert lumps[1].loss == pytest.approx(high, abs=1e-3)
-    spacing = spacing_for(lumps, 0.004)
+    point_masses = point_masses_of(pair, 0.004, points)
+    assert len(point_masses) == 2
+    assert point_masses[0].loss == pytest.approx(low, abs=1e-3)
+    assert point_masses[1].loss == pytest.approx(high, abs=1e-3)
+    spacing = spacing_for(point_masses, 0.004)
     assert 0.003 < spacing <= 0.004
-    offset = offset_for(lumps, spacing)
-    for lump in lumps:
-        place = (lump.loss - offset) / spacing
+    offset = offset_for(point_masses, spacing)
+    for point_mass in point_masses:
+        place = (point_mass.loss - offset) / spacing
         assert abs(place - round(place)) < 1e-5
-    # A smooth loss has no lump, and the grid stays where it is.
+    # A smooth loss has no point mass, and the grid stays where it is.
     smooth = family_pair("aligned", law_of([0.0, 1.0]), GaussianNoise(), 0.5)
-    assert lumps_of(smooth, 0.03, points) == []
+    assert point_masses_of(smooth, 0.03, points) == []
     assert offset_for([], 0.03) == 0.0
     assert spacing_for([], 0.03) == 0.03
-    assert find_lumps(np.empty(0), np.empty(0), 0.1) == []
+    assert find_point_masses(np.empty(0), np.empty(0), 0.1) == []
 
 
 def test_lumps_cost_nothing_in_first_order() -> None:
@@ -139,7 +139,7 @@ def test_lumps_cost_nothing_in_first_order() -> None:
     answers = []
     for wanted in (0.004, 0.0005):
         points = np.arange(0, int(0.2 / wanted))
-        lumps = lumps_of(pair, wanted, points)
-        loss = merge(pair, spacing_for(lumps, wanted), points, lumps)
+        point_masses = point_masses_of(pair, wanted, points)
+        loss = merge(pair, spacing_for(point_masses, wanted), points, point_masses)
         answers.append(ComposedLoss([(loss, steps)], "lower").epsilon(1e-5))
     assert answers[0] == pytest.approx(answers[1], rel=1e-3)

@@ -10,10 +10,10 @@ from mustdp import NumericalFailure
 from mustdp.accounting.pld.discretise import (
     NEGLIGIBLE,
     DominatingPair,
-    Scouted,
+    FirstLook,
     _points,
+    first_look,
     lay_grid,
-    scout,
 )
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import GaussianNoise
@@ -30,7 +30,7 @@ def gaussian(shift: float) -> DominatingPair:
 
 @pytest.mark.parametrize("shift", [1e-6, 1e-3, 0.1, 1.0, 10.0])
 def test_scouting_sees_reach_and_spread(shift: float) -> None:
-    seen = scout(gaussian(shift))
+    seen = first_look(gaussian(shift))
     assert seen.deviation == pytest.approx(shift, rel=0.1)  # the loss is N(s^2/2, s^2)
     assert seen.reach <= LARGEST_EPSILON
     if seen.reach < LARGEST_EPSILON:
@@ -38,7 +38,7 @@ def test_scouting_sees_reach_and_spread(shift: float) -> None:
 
 
 def test_the_grid_is_a_fraction_of_the_typical_deviation() -> None:
-    looks = [Scouted(5.0, 0.4), Scouted(0.5, 0.02)]
+    looks = [FirstLook(5.0, 0.4), FirstLook(0.5, 0.02)]
     grid = lay_grid(looks, [10, 990], 0.05)
     typical = np.sqrt((10 * 0.4**2 + 990 * 0.02**2) / 1000)
     assert grid.spacing == pytest.approx(0.05 * typical)

@@ -12,7 +12,7 @@ import pytest
 import mustdp as md
 from mustdp.calibration.compare import EpochRow
 from mustdp.reporting import explorer as module
-from mustdp.reporting.explorer import Failure, Work, read_state
+from mustdp.reporting.explorer import Failure, PartsToCompute, read_state
 from mustdp.reporting.findings import FindingsPart, ReportQuestion, parts_of
 
 #: Seconds that a busy machine may take for what takes none.
@@ -34,7 +34,7 @@ def soon(found: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def settled(work: Work, parts: list[FindingsPart]) -> dict[FindingsPart, Any]:
+def settled(work: PartsToCompute, parts: list[FindingsPart]) -> dict[FindingsPart, Any]:
     soon(lambda: len(work.ask(parts)[0]) == len(parts))
     return work.ask(parts)[0]
 
@@ -48,7 +48,7 @@ def test_newest_first_though_everybody_is_busy() -> None:
         order.append(part.question.steps)
         return {}
 
-    work = Work(compute)
+    work = PartsToCompute(compute)
     work.ask(rows(1))
     soon(lambda: len(work._running) == 2)
     settled(work, rows(2))
@@ -65,7 +65,7 @@ def test_a_part_is_computed_once() -> None:
         seen.append(part)
         return {}
 
-    work = Work(compute)
+    work = PartsToCompute(compute)
     for _ in range(3):
         settled(work, rows(3))
     assert sorted(seen, key=str) == sorted(rows(3), key=str)
@@ -74,7 +74,7 @@ def test_a_part_is_computed_once() -> None:
 
 def test_what_nobody_asks_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_FORGOTTEN", -1.0)
-    work = Work(lambda part, row: {})
+    work = PartsToCompute(lambda part, row: {})
     work.ask(rows(4))
     soon(lambda: not work._stack)
     assert not work._answers
@@ -85,7 +85,7 @@ def test_a_fault_in_one_part_does_not_end_the_others() -> None:
     def compute(part: FindingsPart, row: EpochRow | None) -> Any:
         raise ZeroDivisionError("secret")
 
-    work = Work(compute)
+    work = PartsToCompute(compute)
     found = settled(work, rows(5))
     assert set(found.values()) == {Failure("nothing could be computed: ZeroDivisionError")}
     assert work.stop(patience=PATIENCE)
@@ -98,7 +98,10 @@ def test_a_part_waits_for_the_noise_of_its_scheme() -> None:
         noises[part.kind] = None if row is None else row.noise_multiplier
         return EpochRow(md.wor(12, 2), 7.0, md.Bounds(0.9, 1.0)) if row is None else {}
 
-    work, state = Work(compute), read_state({"n": "12", "b": "6", "m": "2", "epsilon": "1"})
+    work, state = (
+        PartsToCompute(compute),
+        read_state({"n": "12", "b": "6", "m": "2", "epsilon": "1"}),
+    )
     settled(work, [FindingsPart("risk", state, "wor"), FindingsPart("sizes", state, "2")])
     assert noises == {"row": None, "risk": 7.0, "sizes": 7.0}
     assert work.stop(patience=PATIENCE)
@@ -108,6 +111,6 @@ def test_a_part_whose_row_failed_says_why() -> None:
     def compute(part: FindingsPart, row: EpochRow | None) -> Any:
         raise md.NumericalFailure("too little noise")
 
-    work, risk = Work(compute), FindingsPart("risk", noisy(6), "wor")
+    work, risk = PartsToCompute(compute), FindingsPart("risk", noisy(6), "wor")
     assert settled(work, [risk]) == {risk: Failure("too little noise")}
     assert work.stop(patience=PATIENCE)

@@ -220,9 +220,11 @@ class _Plan:
         else:
             done, self.old = known
             self.pairs, self.survey = done.pairs, done.survey
-        self.scouted = self.survey.scouted
+        self.first_looks = self.survey.first_looks
         self.deviation = math.sqrt(
-            math.fsum(k * s.deviation**2 for k, s in zip(self.counts, self.scouted, strict=True))
+            math.fsum(
+                k * s.deviation**2 for k, s in zip(self.counts, self.first_looks, strict=True)
+            )
         )
         asks_epsilon = isinstance(question, EpsilonAt)
         self.delta = question.at if asks_epsilon else self.old
@@ -335,7 +337,7 @@ class _Plan:
             length = math.ceil(count / math.ceil(count / length * min(max(needed / work, 1.1), 2)))
             if length < _SHORTEST_BLOCK:
                 return None
-        deviation = self.scouted[which].deviation * math.sqrt(length)
+        deviation = self.first_looks[which].deviation * math.sqrt(length)
         inner = self._lower(EpsilonAt(_BLOCK_DELTA), 5.0 * deviation, deviation, which, length)
         cover = self._members(which, inner, window, _FEWEST_MEMBERS, inner.value, deviation)
         recursion = Recursion(window, "upper")
@@ -357,7 +359,7 @@ class _Plan:
 
     def _block_window(self, which: int, length: int, slope: float) -> LossWindow:
         """One block: up to where its profile is negligible for the whole."""
-        pair, seen = self.pairs[which].dominating, self.scouted[which]
+        pair, seen = self.pairs[which].dominating, self.first_looks[which]
         grid = Survey((seen,), (length,)).grid(_FRACTIONS[-1])
         single = Composition([(connect(pair, grid.spacing, grid.points[0]), length)])
         top = single.chernoff_epsilon(_BLOCK_RARE * self.delta * length / self.steps)
@@ -385,7 +387,7 @@ class _Plan:
         if which not in self._reaches:
             looks = np.concatenate([[0.0], np.geomspace(1e-6, LARGEST_EPSILON, 1200)])
             seen = np.maximum(*self.pairs[which].dominating.values(looks))
-            raised = _RAISED * self.scouted[which].deviation ** 2
+            raised = _RAISED * self.first_looks[which].deviation ** 2
             self._reaches[which] = (
                 _first(looks, seen <= self.rare),
                 _first(looks, np.exp(-looks) * seen <= raised),
@@ -403,7 +405,7 @@ class _Plan:
     ) -> list[DiscreteLoss]:
         """The losses that stand for one atom's family."""
         return chosen_members(
-            self.families[self.atoms[which]], self.pairs[which].dominating, self.scouted[which],
+            self.families[self.atoms[which]], self.pairs[which].dominating, self.first_looks[which],
             low, window, near, deviation,
             points=self._points, more_cells=self._more_cells, most=most,
         )  # fmt: skip

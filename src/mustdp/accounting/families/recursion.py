@@ -20,13 +20,13 @@ from mustdp.accounting.pld.discretise import (
     ConcretePair,
     DiscreteLoss,
     DominatingPair,
-    Scouted,
+    FirstLook,
     connect,
     connect_values,
     few_points,
     just_below,
-    lumps_of,
     merge,
+    point_masses_of,
 )
 from mustdp.accounting.pld.readoff import EpsilonAt, Question
 from mustdp.errors import NumericalFailure
@@ -652,7 +652,7 @@ def attained(
     by no more than all of that mass, and without them transforms are short.
     """
     steps = sum(count for *_, count in choices)
-    spacing = _on_lumps(choices, spacing)
+    spacing = _on_point_masses(choices, spacing)
     losses: dict[tuple[int, int, int], list[DiscreteLoss]] = {}
     single = {
         _key(choice, 1): [
@@ -693,20 +693,20 @@ def attained(
     )
 
 
-def _on_lumps(choices: Sequence[Choice], spacing: float) -> float:
-    """A spacing, not above the one given, on which the largest lump of the first pair lies.
+def _on_point_masses(choices: Sequence[Choice], spacing: float) -> float:
+    """A spacing, not above the one given, on which the largest point mass of the first pair lies.
 
-    Its mirror image, the lump of the reversed pair, then lies on the grid as well. A lump between
-    two grid points would cost in first order of the spacing, in every step.
+    Its mirror image, the point mass of the reversed pair, then lies on the grid as well. A point
+    mass between two grid points would cost in first order of the spacing, in every step.
     """
     pairs, points, _ = max(choices, key=lambda choice: choice[2])
-    found = lumps_of(pairs[0], spacing, points)
+    found = point_masses_of(pairs[0], spacing, points)
     if not found:
         return spacing
-    place = abs(max(found, key=lambda lump: lump.mass).loss)
+    place = abs(max(found, key=lambda point_mass: point_mass.mass).loss)
     if not place > 0.2 * spacing:
         return spacing
-    # A hair inside, so that the cell of the lump can close.
+    # A hair inside, so that the cell of the point mass can close.
     return place / (math.ceil(place / spacing) + 1e-6)
 
 
@@ -779,7 +779,7 @@ _FEWEST_CELLS = 48
 def chosen_members(
     family: PairFamily | None,
     pair: DominatingPair,
-    seen: Scouted,
+    seen: FirstLook,
     low: AttainedBound,
     window: LossWindow,
     near: float,

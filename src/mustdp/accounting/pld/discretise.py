@@ -427,7 +427,7 @@ NEGLIGIBLE = 1e-30
 #: Values of a profile on one grid; more are refused, as they may be dear.
 _MOST_POINTS = 100_000
 #: Grid of a first look at a profile, as a share of where it ends.
-_SCOUT = 1e-6
+_FIRST_LOOK = 1e-6
 #: A profile that falls from this to nothing between two looks ends sharply.
 _SHARP = 1e-12
 #: Spacing over reach: no less than the first, and no less than the second times the fraction.
@@ -439,7 +439,7 @@ _DENSE = 0.15
 
 
 @dataclass(frozen=True, eq=False)
-class Scouted:
+class FirstLook:
     """What a first look at a pair told: how far its losses reach, how widely they spread.
 
     ``sharp`` says that the losses end at ``reach`` at once, as those of Laplace noise do.
@@ -466,20 +466,20 @@ class Grid:
 class Survey:
     """Pairs that were scouted, with how often each occurs: grids of any fineness fit them."""
 
-    scouted: tuple[Scouted, ...]
+    first_looks: tuple[FirstLook, ...]
     counts: tuple[int, ...]
 
     def grid(self, fraction: float) -> Grid:
         """A grid whose spacing is this fraction of the deviation of one step."""
-        return lay_grid(self.scouted, self.counts, fraction)
+        return lay_grid(self.first_looks, self.counts, fraction)
 
 
 def survey(pairs: Iterable[DominatingPair], counts: Iterable[int]) -> Survey:
     """Scout every pair once."""
-    return Survey(tuple(scout(pair) for pair in pairs), tuple(counts))
+    return Survey(tuple(first_look(pair) for pair in pairs), tuple(counts))
 
 
-def scout(pair: DominatingPair) -> Scouted:
+def first_look(pair: DominatingPair) -> FirstLook:
     """Take a first look at a pair with a few hundred evaluations."""
     looks = np.concatenate([[0.0], np.geomspace(1e-7, LARGEST_EPSILON, 120)])
     seen = np.maximum(*pair.values(looks))
@@ -488,9 +488,9 @@ def scout(pair: DominatingPair) -> Scouted:
     sharp = bool(small.size and small[0] and seen[small[0] - 1] > _SHARP)
     if sharp:
         reach = _end(pair, float(looks[small[0] - 1]), reach)
-    spacing = max(reach, 1e-6) * _SCOUT
+    spacing = max(reach, 1e-6) * _FIRST_LOOK
     rough = connect(pair, spacing, _points(spacing, 0.0, max(reach, 1e-6), 0.06))
-    return Scouted(reach, math.sqrt(rough.variance), sharp)
+    return FirstLook(reach, math.sqrt(rough.variance), sharp)
 
 
 def _end(pair: DominatingPair, low: float, high: float) -> float:
@@ -503,22 +503,22 @@ def _end(pair: DominatingPair, low: float, high: float) -> float:
     return high
 
 
-def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float) -> Grid:
+def lay_grid(first_looks: Sequence[FirstLook], counts: Sequence[int], fraction: float) -> Grid:
     """Choose spacing and points; ``fraction`` is the spacing over the deviation of one step."""
-    total = math.fsum(k * s.deviation**2 for s, k in zip(scouted, counts, strict=True))
+    total = math.fsum(k * s.deviation**2 for s, k in zip(first_looks, counts, strict=True))
     # Of one pair the spacing is the same for every count, to the last digit: looks are kept.
-    typical = scouted[0].deviation if len(scouted) == 1 else math.sqrt(total / sum(counts))
-    reach = max(s.reach for s in scouted)
+    typical = first_looks[0].deviation if len(first_looks) == 1 else math.sqrt(total / sum(counts))
+    reach = max(s.reach for s in first_looks)
     # Rare losses may reach far beyond the deviation of a step; the grid has to span them.
     spacing = max(fraction * typical, reach * max(_FINEST, _FINEST_AT * fraction), 1e-13)
     finest = spacing > fraction * typical
-    ends = [(k * s.deviation, s.reach) for s, k in zip(scouted, counts, strict=True) if s.sharp]
+    ends = [(k * s.deviation, s.reach) for s, k in zip(first_looks, counts, strict=True) if s.sharp]
     if ends and max(ends)[1] > 4.0 * spacing:
         # A dot where the losses end, so that no chord reaches past it; an even number of cells.
         end = max(ends)[1]
         spacing = end / (2 * math.ceil(end / (2.0 * spacing))) * (1.0 + 1e-12)
     ratio = _FURTHER * fraction
-    points = tuple(_points(spacing, 4.0 * s.deviation, s.reach, ratio) for s in scouted)
+    points = tuple(_points(spacing, 4.0 * s.deviation, s.reach, ratio) for s in first_looks)
     return Grid(spacing, points, finest)
 
 
@@ -548,24 +548,25 @@ def _points(spacing: float, dense: float, reach: float, ratio: float) -> IntArra
     return np.unique(np.concatenate([start, far]))
 
 
-# Lumps: losses that hold much of the mass at one place, and grids on which they lie.
+# Point masses: losses that hold much of the mass at one place, and grids on which they lie.
 #
-# A lump between two grid points can only be merged downwards, which costs in first order of the
-# spacing. With rare draws most outcomes have almost the same loss, log(1 - q) say; with Laplace
+# A point mass between two grid points can only be merged downwards, which costs in first order of
+# the spacing. With rare draws most outcomes have almost the same loss, log(1 - q) say; with Laplace
 # noise all outcomes beyond the components have one loss on either side. So the grid is moved until
-# the larger lump lies on it, and its spacing is reduced a little until the other one does too.
+# the larger point mass lies on it, and its spacing is reduced a little until the other one does.
 
 
-#: Share of the mass, within half a spacing, that makes a lump: where the loss is constant at an end
-#: the lump is a single loss, elsewhere only a grid too wide for the bulk makes one.
+#: Share of the mass, within half a spacing, that makes a point mass: where the loss is constant at
+#: an end the point mass is a single loss, elsewhere only a grid too wide for the bulk makes one.
 _SHARE_AT_ENDS, _SHARE = 0.05, 0.3
-#: How far inside the losses between two lumps their grid points lie, in units of the spacing: cells
-#: close by taking a little of what comes next, and rounding must not put that out of reach.
+#: How far inside the losses between two point masses their grid points lie, in units of the
+#: spacing: cells close by taking a little of what comes next, and rounding must not put that out of
+#: reach.
 _INSIDE = 1e-6
 
 
 @dataclass(frozen=True)
-class Lump:
+class PointMass:
     """A place with much mass; ``low`` if most other mass lies above it."""
 
     loss: float
@@ -573,16 +574,16 @@ class Lump:
     low: bool
 
 
-def find_lumps(
+def find_point_masses(
     p: FloatArray, q: FloatArray, spacing: float, *, constant_ends: bool = False
-) -> list[Lump]:
-    """The one or two largest lumps, by increasing loss, of atoms in order of their loss."""
+) -> list[PointMass]:
+    """The one or two largest point masses, by increasing loss, of atoms in order of their loss."""
     if p.size == 0:
         return []
     narrow = np.floor((np.log(p) - np.log(q)) * (4.0 / spacing))
     bins, where = np.unique(narrow, return_inverse=True)
     mass = np.bincount(where, weights=p)
-    # A lump may lie on the border of two bins: look at neighbours together.
+    # A point mass may lie on the border of two bins: look at neighbours together.
     joined = mass + np.append(np.where(np.diff(bins) == 1.0, mass[1:], 0.0), 0.0)
     found: list[tuple[float, float, float]] = []
     free = np.ones(bins.size, dtype=np.bool_)
@@ -596,26 +597,27 @@ def find_lumps(
         free &= np.abs(bins - bins[best]) > 5.0
     if len(found) == 2:
         return [
-            Lump(x, m, low) for (x, m, _), low in zip(sorted(found), (True, False), strict=True)
+            PointMass(x, m, low)
+            for (x, m, _), low in zip(sorted(found), (True, False), strict=True)
         ]
-    return [Lump(x, m, below + 0.5 * m < 0.5 * float(p.sum())) for x, m, below in found]
+    return [PointMass(x, m, below + 0.5 * m < 0.5 * float(p.sum())) for x, m, below in found]
 
 
-def offset_for(lumps: Sequence[Lump], spacing: float) -> float:
-    """How far to move the grid so that the largest lump lies on it, if there is one."""
-    if not lumps:
+def offset_for(point_masses: Sequence[PointMass], spacing: float) -> float:
+    """How far to move the grid so that the largest point mass lies on it, if there is one."""
+    if not point_masses:
         return 0.0
-    largest = max(lumps, key=lambda lump: lump.mass)
+    largest = max(point_masses, key=lambda point_mass: point_mass.mass)
     place = largest.loss + (_INSIDE if largest.low else -_INSIDE) * spacing
     # An even place, so that it is still there if every second point is left out.
     return place - 2.0 * spacing * round(place / (2.0 * spacing))
 
 
-def spacing_for(lumps: Sequence[Lump], spacing: float) -> float:
-    """A spacing, not above the one given and close to it, on which both of two lumps lie."""
-    if len(lumps) < 2 or lumps[1].loss - lumps[0].loss < 4.0 * spacing:
+def spacing_for(point_masses: Sequence[PointMass], spacing: float) -> float:
+    """A spacing, not above the one given and close to it, on which both of two point masses lie."""
+    if len(point_masses) < 2 or point_masses[1].loss - point_masses[0].loss < 4.0 * spacing:
         return spacing
-    apart = lumps[1].loss - lumps[0].loss
+    apart = point_masses[1].loss - point_masses[0].loss
     return apart / (2 * math.ceil(apart / (2.0 * spacing)) + 2.0 * _INSIDE)
 
 
@@ -637,44 +639,47 @@ _SAME = 1e-10
 
 
 def merge(
-    pair: ConcretePair, spacing: float, points: IntArray, lumps: Sequence[Lump] | None = None
+    pair: ConcretePair,
+    spacing: float,
+    points: IntArray,
+    point_masses: Sequence[PointMass] | None = None,
 ) -> DiscreteLoss:
     """A discrete loss that ``pair`` dominates, near ``points * spacing`` and their negatives.
 
-    ``lumps`` are looked for unless they are given; the grid is moved to the largest.
+    ``point_masses`` are looked for unless they are given; the grid is moved to the largest.
     """
     p, q = _sorted(pair, spacing, points)
     if p.size == 0:  # nothing resolved: a loss below zero, which attains nothing, is always valid
         return DiscreteLoss(spacing, np.array([-1]), np.ones(1), lost=pair.lost)
     loss = np.log(p) - np.log(q)
-    if lumps is None:
-        lumps = lumps_of(pair, spacing, points)
-    offset = offset_for(lumps, spacing)
+    if point_masses is None:
+        point_masses = point_masses_of(pair, spacing, points)
+    offset = offset_for(point_masses, spacing)
     # The guide reaches past every atom, so that each cell of a sweep can close.
     low, high = (
         math.floor((loss[0] - offset) / spacing),
         math.ceil((loss[-1] - offset) / spacing),
     )
-    on_lumps = [round((lump.loss - offset) / spacing) for lump in lumps]
+    on_point_masses = [round((point_mass.loss - offset) / spacing) for point_mass in point_masses]
     discrete = isinstance(pair, DiscretePair)
     if discrete:
-        on_lumps += _around(loss, offset, spacing * int(points[1]), int(points[1]))
-    guide = np.unique(np.concatenate([-points, points, [low - 1, high + 1, *on_lumps]]))
+        on_point_masses += _around(loss, offset, spacing * int(points[1]), int(points[1]))
+    guide = np.unique(np.concatenate([-points, points, [low - 1, high + 1, *on_point_masses]]))
     place = offset + guide.astype(np.float64) * spacing
     # Sweep upwards from the bottom and downwards from the top. What is left where they meet is
-    # filled up or rounded, so they meet where there is least mass, above low lumps and below high
-    # ones.
+    # filled up or rounded, so they meet where there is least mass, above low point masses and
+    # below high ones.
     cell = np.searchsorted(place, loss)
     weight = np.bincount(cell, weights=p, minlength=guide.size + 1)
-    for lump in lumps:
-        at = int(np.searchsorted(place, lump.loss))
-        weight[: at + 2 if lump.low else 0] = math.inf
-        weight[weight.size if lump.low else max(at - 1, 0) :] = math.inf
+    for point_mass in point_masses:
+        at = int(np.searchsorted(place, point_mass.loss))
+        weight[: at + 2 if point_mass.low else 0] = math.inf
+        weight[weight.size if point_mass.low else max(at - 1, 0) :] = math.inf
     inner = np.arange(cell[0] + 1, cell[-1])
     meet = int(inner[np.argmin(weight[inner])]) if inner.size else int(cell[-1])
     split = int(np.searchsorted(cell, meet))
-    if discrete and len(lumps) == 2:  # neighbours: the sweeps meet between them
-        split = int(np.searchsorted(loss, 0.5 * (lumps[0].loss + lumps[1].loss)))
+    if discrete and len(point_masses) == 2:  # neighbours: the sweeps meet between them
+        split = int(np.searchsorted(loss, 0.5 * (point_masses[0].loss + point_masses[1].loss)))
     levels = np.exp(place)
     up = _sweep(p[:split].tolist(), q[:split].tolist(), levels.tolist())
     down = _sweep(q[split:][::-1].tolist(), p[split:][::-1].tolist(), (1.0 / levels[::-1]).tolist())
@@ -697,15 +702,15 @@ def merge(
     return DiscreteLoss(spacing, distinct, weights, lost=pair.lost, offset=offset)
 
 
-def lumps_of(pair: ConcretePair, spacing: float, points: IntArray) -> list[Lump]:
-    """The lumps of a pair, seen at this spacing."""
+def point_masses_of(pair: ConcretePair, spacing: float, points: IntArray) -> list[PointMass]:
+    """The point masses of a pair, seen at this spacing."""
     p, q = _sorted(pair, spacing, points)
     if isinstance(pair, DiscretePair):
         return _neighbours(p, q)
-    return find_lumps(p, q, spacing, constant_ends=pair.constant_ends)
+    return find_point_masses(p, q, spacing, constant_ends=pair.constant_ends)
 
 
-def _neighbours(p: FloatArray, q: FloatArray) -> list[Lump]:
+def _neighbours(p: FloatArray, q: FloatArray) -> list[PointMass]:
     """The heaviest loss of a discrete pair and the heavier of the two next to it.
 
     Losses that are evenly spaced then all lie on the grid.
@@ -714,12 +719,12 @@ def _neighbours(p: FloatArray, q: FloatArray) -> list[Lump]:
     where = np.cumsum(np.append(0, np.diff(loss) > _SAME * (1.0 + np.abs(loss[1:]))))
     mass, against = np.bincount(where, weights=p), np.bincount(where, weights=q)
     if mass.size < 2:
-        return [Lump(float(loss[0]), float(mass[0]), low=True)] if mass.size else []
+        return [PointMass(float(loss[0]), float(mass[0]), low=True)] if mass.size else []
     best = int(np.argmax(mass))
     beside = [k for k in (best - 1, best + 1) if 0 <= k < mass.size]
     pair = sorted((best, max(beside, key=lambda k: float(mass[k]))))
     return [
-        Lump(math.log(mass[k] / against[k]), float(mass[k]), low=low)
+        PointMass(math.log(mass[k] / against[k]), float(mass[k]), low=low)
         for k, low in zip(pair, (True, False), strict=True)
     ]
 

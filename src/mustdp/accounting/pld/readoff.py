@@ -19,12 +19,12 @@ from mustdp.accounting.pld.discretise import (
     DiscreteLoss,
     DominatingPair,
     Grid,
-    Lump,
+    PointMass,
     Profile,
     connect_values,
     just_below,
-    lumps_of,
     merge,
+    point_masses_of,
     spacing_for,
 )
 from mustdp.limits import DELTA_RANGE, EPSILON_RANGE, LARGEST_EPSILON
@@ -587,7 +587,7 @@ class LowerCurve:
 
     def __init__(self, choices: Sequence[tuple[str, LowerParts]], grid: Grid) -> None:
         self._choices, self._grid = dict(choices), grid
-        self._lumps: dict[int, list[Lump]] = {}
+        self._point_masses: dict[int, list[PointMass]] = {}
         self._merged: dict[tuple[int, float, bool], DiscreteLoss] = {}
         self._curves = [(label, self._composed(parts, fine=True)) for label, parts in choices]
 
@@ -616,22 +616,22 @@ class LowerCurve:
         return ComposedLoss(losses, "lower")
 
     def _spacing(self, parts: LowerParts) -> float:
-        """The grid's spacing, or a little less so that two lumps of the main part fit on it."""
+        """The grid's spacing, or a little less: two point masses of the main part fit on it."""
         pair, _, which = max(parts, key=lambda part: part[1])
-        return spacing_for(self._lumps_of(pair, which), self._grid.spacing)
+        return spacing_for(self._point_masses_of(pair, which), self._grid.spacing)
 
-    def _lumps_of(self, pair: ConcretePair, which: int) -> list[Lump]:
-        if id(pair) not in self._lumps:
-            found = lumps_of(pair, self._grid.spacing, self._grid.points[which])
-            self._lumps[id(pair)] = found
-        return self._lumps[id(pair)]
+    def _point_masses_of(self, pair: ConcretePair, which: int) -> list[PointMass]:
+        if id(pair) not in self._point_masses:
+            found = point_masses_of(pair, self._grid.spacing, self._grid.points[which])
+            self._point_masses[id(pair)] = found
+        return self._point_masses[id(pair)]
 
     def _loss(self, pair: ConcretePair, which: int, spacing: float, fine: bool) -> DiscreteLoss:
         key = (id(pair), spacing, fine)
         if key not in self._merged:
             points = self._grid.points[which]
             kept = points if fine else points[every_second(points)]
-            self._merged[key] = merge(pair, spacing, kept, self._lumps_of(pair, which))
+            self._merged[key] = merge(pair, spacing, kept, self._point_masses_of(pair, which))
         return self._merged[key]
 
     def curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:

@@ -353,9 +353,9 @@ class StagedProfiles(TabulatedProfiles):
 
     def end(self, group: int) -> float:
         """An epsilon beyond which the profile is negligible, or the reach if that comes first."""
-        scout = np.geomspace(1e-14, 1.0, 75) * self._reach
-        small = np.flatnonzero(self.one(group, scout)[0] <= 10.0 * self._tail)
-        return float(scout[small[0]] if small.size else self._reach)
+        first_look = np.geomspace(1e-14, 1.0, 75) * self._reach
+        small = np.flatnonzero(self.one(group, first_look)[0] <= 10.0 * self._tail)
+        return float(first_look[small[0]] if small.size else self._reach)
 
     def _table(self, group: int) -> TangentTable:
         epsilon = self.end(group) * np.linspace(0.0, 1.0, _STEERING_POINTS) ** 1.5
