@@ -42,7 +42,8 @@ _MOST_OPERATIONS = 1 << 40
 _OPERATIONS_OF_BOUNDS = 16
 #: Numbers that are converted at a time: they stay in the cache of a CPU.
 _CONVERTED_ON_CPU, _CONVERTED_ON_GPU = 1 << 17, 1 << 26
-#: Numbers that a GPU lengthens and multiplies by a vector of weights in two passes.
+#: Numbers that a GPU multiplies by a vector of weights and adds up in two passes. Its product of a
+#: vector and a matrix takes many times as long where the matrix has many more rows than columns.
 _FEW_ON_GPU = 1 << 22
 #: Rows that one thread of a GPU adds up, if the others come in as many.
 _ROWS_PER_THREAD = 64
@@ -133,7 +134,7 @@ def _weighted_product_on_gpu(weights: Tensor, left: Tensor, right: Tensor) -> Te
 def weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
     """``weights' values`` for a vector of weights, likewise."""
     if values.is_cuda and values.numel() <= _FEW_ON_GPU:
-        return weights @ values.double()
+        return (weights[:, None] * values).sum(0)
     if values.is_cuda:
         together = math.gcd(len(values), _ROWS_PER_THREAD)
         parts = values.view(-1, together, values.shape[1])

@@ -213,8 +213,9 @@ def erfinv_is_good() -> bool:
 _GPU_CHUNK = 1 << 26
 #: Values for which a call of compiled code costs more than the passes it saves.
 _FEW_ON_GPU = 1 << 21
-#: Values in doubt that are fetched without asking how many there are; about 5 in a million are.
-_FETCHED_AT_ONCE = 1 << 10
+#: Values in doubt that are fetched without asking how many there are: twice as many as can be
+#: expected, and some more.
+_FETCHED_FURTHER = 1 << 10
 Candidates = Callable[[Tensor, float, float, float], tuple[Tensor, Tensor]]
 
 
@@ -315,7 +316,8 @@ class Begun:
         run = _compiled_candidates() if many else _candidates
         self._again, self._ratio, self._source = again, ratio, source
         self._found, self._doubtful = run(words, ratio, 0.5 - ratio * widest, within)
-        few = min(_FETCHED_AT_ONCE, len(words))
+        likely = len(words) * (2.0 * ratio * widest + math.erfc(law.surely_within * math.sqrt(0.5)))
+        few = min(_FETCHED_FURTHER + math.ceil(2.0 * likely), len(words))
         self._places = torch.nonzero_static(self._doubtful, size=few, fill_value=0).flatten()
         self._number = fetched(self._doubtful.sum())
         self._leading = fetched(words[self._places])
