@@ -80,6 +80,20 @@ def test_the_rounding_on_tensors_is_that_of_the_cpu(ratio: float) -> None:
     assert np.all(np.abs(found[undecided[5:]]) < 10 * ratio + 10)
 
 
+def test_values_in_doubt_are_sent_along_however_fine_the_lattice_is() -> None:
+    words = np.random.default_rng(4).integers(-(2**63), 2**63, size=1 << 21, dtype=np.int64)
+    made = []
+
+    def again() -> Any:
+        made.append(len(words))
+        return torch.from_numpy(words)
+
+    begun = Begun(again, 2.0**32, NoiseSource(1))
+    assert int(begun._number) > 1 << 10
+    begun.finished()
+    assert len(made) == 1
+
+
 def test_masks_belong_to_their_step_and_process() -> None:
     cpu = torch.device("cpu")
 

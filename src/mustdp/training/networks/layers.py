@@ -19,8 +19,8 @@ from mustdp.training.networks.devices import as_convolutions, kernels_for
 from mustdp.training.networks.recurrent import Inner
 from mustdp.training.networks.separation import Unsuitable
 from mustdp.training.networks.single_precision import (
-    FEWEST_WEIGHTS,
     blockwise_product,
+    blockwise_sum,
     fits,
 )
 
@@ -619,7 +619,7 @@ class Dense(Share):
                 total = blockwise_product(spread, left, right, self.block)
                 found["weight"] = total.T if self._transposed else total
                 if bias:
-                    found["bias"] = weighted_rows(weights, self._biases)
+                    found["bias"] = blockwise_sum(spread, left, self.block)
                 return found
             # On a GPU one pass over the errors alone is faster; over places they are summed up.
             with_bias = bias and places == 1 and not left.is_cuda
@@ -646,8 +646,6 @@ class Dense(Share):
     def _in_blocks(self, weights: Tensor) -> bool:
         """Whether products may be added up in float32: at one place, where no terms cancel."""
         if not self.block or self._largest is None or self._errors.is_cuda:
-            return False
-        if self._layer.weight.numel() < FEWEST_WEIGHTS:
             return False
         return fits(weights, float(self._largest))
 

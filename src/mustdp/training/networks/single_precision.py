@@ -27,7 +27,7 @@ _MOST_OF_NORM = 2.0**-7
 _FEWEST_ROWS, _MOST_ROWS, _MULTIPLE = 48, 128, 8
 #: Operations behind a term beside those for each row: weight, two products, and one to spare.
 _FURTHER_OPERATIONS = 4
-#: A layer of fewer weights is not worth a part of the clipping norm.
+#: Where no layer has as many weights, blocks are not worth a part of the clipping norm.
 FEWEST_WEIGHTS = 1 << 13
 #: Squared norms of what is multiplied, at most, and the weights that are not zero: between these
 #: nothing overflows, and what underflows is covered by ``_UNDERFLOW``.
@@ -60,12 +60,11 @@ def fits(weights: Tensor, largest_square: float) -> bool:
     Where they are not the sum is made in double precision. Both ways are within the bound, so that
     it does not matter which records decide it.
     """
-    used = weights[weights != 0.0]
     if not (largest_square <= LARGEST_SQUARE and _multiplies_in_full()):
         return False
-    return not len(used) or bool(
-        (used >= _SMALLEST_WEIGHT).all() and (used <= _LARGEST_WEIGHT).all()
-    )
+    values = weights.numpy()
+    used = (values >= _SMALLEST_WEIGHT) & (values <= _LARGEST_WEIGHT)
+    return bool((used | (values == 0.0)).all())
 
 
 def blockwise_product(weights: Tensor, left: Tensor, right: Tensor, rows: int) -> Tensor:
@@ -80,14 +79,23 @@ def blockwise_product(weights: Tensor, left: Tensor, right: Tensor, rows: int) -
     block = right.new_empty(left.shape[1], right.shape[1])
     total = torch.zeros(block.shape, dtype=torch.float64)
     sums, values = total.view(-1).numpy(), block.view(-1).numpy()
-    for start in range(0, len(left), rows):
-        part = slice(start, start + rows)
-        torch.mm(scaled[part].T, right[part], out=block)
+    for one, other in zip(torch.split(scaled, rows), torch.split(right, rows), strict=True):
+        torch.mm(one.T, other, out=block)
         if add is None:
             total.add_(block)
         else:
             add(sums, values)
     return total
+
+
+def blockwise_sum(weights: Tensor, values: Tensor, rows: int) -> Tensor:
+    """``weights' values`` likewise: what :func:`blockwise_product` makes of a column of ones."""
+    scaled = values * weights.float()[:, None]
+    if len(values) <= rows:
+        return scaled.sum(0)
+    whole = len(values) // rows * rows
+    blocks = torch.unflatten(scaled[:whole], 0, (-1, rows)).sum(1)
+    return blocks.sum(0, dtype=torch.float64).add_(scaled[whole:].sum(0))
 
 
 def _multiplies_in_full() -> bool:
