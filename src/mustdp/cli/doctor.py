@@ -65,6 +65,9 @@ def doctor() -> Answer:
         + ", ".join(f"{name} {found}" for name, found in data["packages"].items()),
         columns=("", "name", "result"),
         rows=tuple(rows),
+        note=""
+        if all(found["works"] for found in extras.values())
+        else 'pip install ".[NAME]" in the folder of mustdp brings an extra that is missing.',
     )
 
 
