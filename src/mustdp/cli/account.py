@@ -294,7 +294,7 @@ def check_event_alone(plan: PlanOptions, options: QuestionOptions) -> None:
     named = {"scheme": plan.scheme, "noise": plan.noise, "epochs": plan.epochs}
     for name, group in named.items():
         if group != type(group)():
-            raise InvalidParameter(f"--event goes without options for {name}: the event says it")
+            raise InvalidParameter(f"--event excludes options for {name}, which the event states")
     for option, value in (
         ("--steps", plan.run.steps),
         ("--reuse", options.reuse),

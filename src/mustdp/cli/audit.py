@@ -118,7 +118,7 @@ def _contradicted(found: Audit) -> str:
         f"which has a chance of at most {readable(found.chance, 'up')} if epsilon is "
         f"{readable(found.certified.upper, 'up')} at delta {as_stated(found.delta)}; epsilon is at "
         f"least {readable(found.epsilon, 'down')} with confidence {as_stated(found.level)}, and "
-        "something that runs is not what was proved"
+        "the program does not do what was proved"
     )
 
 

@@ -379,7 +379,7 @@ def _verify(opened: LedgerFile, known: str | None) -> Answer:
             **({} if found.note is None else {"note": found.note}),
         },
         heading=f"{opened.header.data}: all {found.entries} entries are as they were written",
-        note=f"The last one has the hash {found.hash}; who keeps it can tell an older state later."
+        note=f"The last one has the hash {found.hash}; verify --known finds an older copy by it."
         + (f"\nThe last note about a run has the hash {found.note}." if found.note else ""),
     )
 

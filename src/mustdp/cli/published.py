@@ -179,5 +179,5 @@ def conformance(module: ModuleArgument) -> Answer:
         columns=("setting", "delta", "attained", "certified", "answer", "verdict", "why"),
         rows=rows,
         note="too small: a pair of neighbouring data sets attains more, so the answer promises "
-        "what is not kept. loose: more than 2 % above what is certified.",
+        "too much. loose: more than 2 % above what is certified.",
     )
