@@ -38,7 +38,9 @@ environment() {
     case $lane in
         locked)
             install --upgrade "pip>=26.1" # the first one that reads lock files
-            install --requirement pylock.toml
+            # All of it is listed, so pip need not look for what its packages need; torch, which is
+            # not listed, would be looked for, and refused without a hash.
+            install --no-deps --requirement pylock.toml
             ;;
         minimum)
             "$python" .ci/minimum.py >"$venv/minimum.txt"
