@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import mustdp as md
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.queries import JointSums, Piece
 from mustdp.estimation.release import clustered
 from mustdp.estimation.schema import Column, PublicSchema, Range
@@ -228,6 +228,46 @@ def test_errors_are_the_linearised_ones(design: dict[str, Any]) -> None:
                 assert found.standard_error == pytest.approx(error, rel=5e-3), label
 
 
+@pytest.mark.parametrize("design", ["weights", "clusters"])
+def test_errors_of_clipped_shares_are_those_of_the_values_before(design: str) -> None:
+    """Influences of records that are all within the range once they are clipped would be none."""
+    frame = LARGE.assign(x=LARGE["x"] + np.where(LARGE["cluster"] % 3 == 0, 100.0, 0.0))
+    given = {**GIVEN, "population": 10**9, "survey": replace(STRATIFIED, **DESIGNS[design])}
+    with pytest.warns(md.types.SeededRelease):
+        result = md.private_release(frame, "clipping", noise_multiplier=1e-3, seed=1, **given)
+    weight = frame["w"] if design == "weights" else pd.Series(1.0, index=frame.index)
+    a = weight * frame["stratum"].map(SHARES) / weight.groupby(frame["stratum"]).transform("sum")
+    women, above = frame["sex"] == "F", 1.0 * (frame["x"] > 100)
+    share = float((a * women).sum())
+    value = float((a * women * above).sum()) / share
+    error = linearised(frame, women * (above - value) / share, DESIGNS[design])
+    found = result["clipping x: above (F)"]
+    assert found.value == pytest.approx(value, rel=1e-3)
+    assert found.standard_error == pytest.approx(error, rel=5e-3)
+
+
+@pytest.mark.parametrize("statistic", ["histogram:3", "median", "clipping"])
+def test_counts_are_read_off_parts_that_keep_no_covariances(statistic: str) -> None:
+    """What fails after the charge would be paid for."""
+    with pytest.warns(md.types.SeededRelease):
+        result = md.private_release(
+            PEOPLE, [statistic, "count"], noise_multiplier=1e-3, seed=1, **GIVEN
+        )
+    women = float((PEOPLE["sex"] == "F").sum())
+    assert result["count (F)"].value == pytest.approx(women, rel=1e-3)
+
+
+def test_influences_on_too_many_estimates_are_refused_before_a_charge() -> None:
+    ledger = md.Ledger()
+    groups = [f"group {k}" for k in range(1500)]
+    given = {**GIVEN, "groups": groups, "survey": replace(STRATIFIED, **WEIGHTS)}
+    with pytest.raises(InvalidParameter, match=r"errors of histogram in groups .* at most"):
+        md.private_release(
+            LARGE, "histogram:5", noise_multiplier=3.0, ledger=ledger, **given
+        )  # fmt: skip
+    assert ledger.steps == 0
+
+
 @pytest.mark.parametrize("design", [WEIGHTS, CLUSTERS], ids=["weights", "clusters"])
 def test_intervals_of_designs_cover(design: dict[str, Any]) -> None:
     """Clusters are drawn, as many in each stratum; weights have nothing to do with values."""
@@ -388,6 +428,17 @@ def test_no_unit_moves_influences_too_far(unit: str, relation: str) -> None:
 
 def test_influences_that_are_longer_than_claimed_would_be_seen() -> None:
     assert farthest(TooShort, "record", "add_remove", 40) > 1.0
+
+
+def test_influences_that_are_no_numbers_are_not_released() -> None:
+    schema = PublicSchema(
+        COLUMNS, Relation.REPLACE_ONE, 20, groups=GROUPINGS.labels, by="kind", grouping=GROUPINGS,
+        shares=(0.6, 0.4),
+    )  # fmt: skip
+    part = Moments(schema, (0,))
+    for along, centre in ((np.nan, 0.0), (1.0, np.inf)):
+        with pytest.raises(NumericalFailure, match="came out as no numbers"):
+            DomainInfluences(part, np.full((9, 2, 3), along), np.full((3, 9, 2), centre))
 
 
 def test_a_record_adds_to_the_strata_alone() -> None:

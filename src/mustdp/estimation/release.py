@@ -413,6 +413,8 @@ def run_rounds(
     second: dict[StatisticRequest, NoisySums] = {}
     joint = replace(_joint(schema, tuple(places), noise_multiplier, now), placed=_agrees(schema))
     _refuse_many(joint)
+    for one in shared:  # what a second round takes is public, so that it is refused before a charge
+        _refuse_influences(one, joint)
     totals, seen = joint.totals(pieces(), progress)
     records = source.records if isinstance(source, Expectation) else seen
     # Where the size is private, an empty data set must not show: the noise alone is released.
@@ -604,6 +606,21 @@ def _refuse_many(joint: JointSums) -> None:
     numbers = joint.schema.slots * sum(part.width for part in joint.parts)
     if not numbers <= _MOST:
         raise InvalidParameter(f"a release must hold at most {_MOST} numbers, got {numbers}")
+
+
+def _refuse_influences(one: StatisticRequest, joint: JointSums) -> None:
+    """Refuse influences on more estimates of groups within strata than can be held."""
+    schema = joint.schema
+    if not schema.domains or schema.grouping is None or _looks_closer(one):
+        return
+    groups = sum(1 for _ in schema.grouping.domains())
+    terms = 1 + max(part.width for part in joint.parts)
+    numbers = one.influences * groups * max(schema.slots, terms)
+    if not numbers <= _MOST:
+        raise InvalidParameter(
+            f"the errors of {one.name} in groups within strata must take at most {_MOST} numbers, "
+            f"got {numbers}"
+        )
 
 
 # The noise of one release on all records: settled and certified before any data are touched.

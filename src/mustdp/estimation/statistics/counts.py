@@ -435,10 +435,9 @@ class ReleasedCount(StatisticRequest):
     def read_domain(
         self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
     ) -> Iterator[tuple[str, Interval]]:
-        """The number in the population."""
-        here = np.zeros(inside[0].first.sums.shape[1])
-        here[0] = 1.0
-        found = domain_interval(inside, strata, here, here, ratio=False, support=(0.0, 1.0))
+        """The number in the population; what tells it may keep no further covariances."""
+        here = np.array([1.0, 0.0])
+        found = domain_interval(inside, strata, here, here, ratio=False, support=(0.0, 1.0), cell=0)
         yield "", found.scaled(self.schema.population)
 
     @property
@@ -506,6 +505,11 @@ class InCells(StatisticRequest):
     def support(self) -> Support:
         """Of shares."""
         return (0.0, 1.0)
+
+    @property
+    def influences(self) -> int:
+        """One for every cell."""
+        return len(self.rule.labels)
 
     def second_sums(self, first: NoisySums, together: Sequence[StatisticRequest]) -> BoundedSum:
         """Squared influences on the shares, added up within clusters."""

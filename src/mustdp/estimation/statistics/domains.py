@@ -39,7 +39,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.queries import (
     BoundedSum,
     NoiseCovariance,
@@ -75,6 +75,10 @@ class SumsOfTerms(Protocol):
     def columns(self) -> tuple[int, ...]:
         """What it reads."""
 
+    @property
+    def about_clipping(self) -> bool:
+        """Whether it reads the values before they are clipped."""
+
     def terms(self, values: FloatArray) -> FloatArray:
         """What every record adds to the natural sums, of which the first is 1."""
 
@@ -98,6 +102,10 @@ class DomainInfluences(BoundedSum):
     columns: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        if not (np.isfinite(self.along).all() and np.isfinite(self.centres).all()):
+            raise NumericalFailure(
+                "influences on estimates of groups came out as no numbers; nothing more is released"
+            )
         object.__setattr__(self, "schema", self.part.schema)
         object.__setattr__(self, "columns", self.part.columns)
 
@@ -199,7 +207,8 @@ class DomainInfluences(BoundedSum):
         strata = self.schema.slices[-1]
         if piece.cells is None or not len(piece) or piece.slots.min() < strata.start:
             return found  # nothing is added to other groupings
-        values = piece.values[:, list(self.columns)]
+        given = piece.raw if self.part.about_clipping and piece.raw is not None else piece.values
+        values = given[:, list(self.columns)]
         here = ~np.isnan(values).any(axis=1)
         terms, cells = self.part.terms(values[here]), piece.cells[here]
         at = piece.slots[here] - strata.start

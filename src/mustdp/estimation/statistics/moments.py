@@ -799,6 +799,11 @@ class MomentRequest(StatisticRequest):
         return True
 
     @property
+    def influences(self) -> int:
+        """One for every estimate."""
+        return len(self.statistic.cells([self.schema.columns[k].name for k in self.columns]))
+
+    @property
     def second_request(self) -> StatisticRequest:
         """That of the statistic whose influences serve; in one order, if any will do."""
         columns = tuple(sorted(self.columns)) if self.statistic.any_order else self.columns

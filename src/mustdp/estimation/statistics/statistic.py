@@ -485,6 +485,11 @@ class StatisticRequest(ABC):
         raise InvalidParameter(f"{self.name} must have no second round")
 
     @property
+    def influences(self) -> int:
+        """On how many estimates of one group the second round tells influences, at most."""
+        return 1
+
+    @property
     def later_shares(self) -> tuple[float, ...]:
         """The parts of what is left after the first round that the later ones get, one by one."""
         return (1.0,)
