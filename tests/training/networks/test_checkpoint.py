@@ -106,6 +106,22 @@ def test_a_run_that_breaks_off_hands_back_what_was_released_last(path: Path) -> 
     assert run.train().steps == 6
 
 
+def test_the_gradient_of_a_step_that_is_taken_back_is_not_left_behind(path: Path) -> None:
+    """The step is made again with the same batch and fresh noise, and is charged once."""
+
+    class Breaking(torch.optim.SGD):  # type: ignore[misc, unused-ignore]
+        def step(self, closure: Any = None) -> Any:
+            raise KeyboardInterrupt
+
+    model = runs.model()
+    optimizer = Breaking(model.parameters(), lr=0.1)
+    run = runs.trainer(model, optimizer=optimizer, checkpoint=path)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    assert run.steps == 0
+    assert all(p.grad is None for p in model.parameters())
+
+
 def test_without_a_file_a_step_that_breaks_off_is_charged() -> None:
     run: Any = runs.trainer()
 

@@ -663,6 +663,8 @@ class PrivateTrainer(NotCopied):
                         shown = len(losses)
             except BaseException as problem:
                 self._ranks.leave(problem)
+                if self._saved.file is not None:
+                    self._forget_gradients()
                 self._restore(self._saved.back())
                 raise
         return TrainingResult(
@@ -796,6 +798,11 @@ class PrivateTrainer(NotCopied):
         self._clipper.rule.restore(state["clipping"])
         self._steps = batches.position
         self._draw_by(batches.key)
+
+    def _forget_gradients(self) -> None:
+        """Steps that are taken back are made again, with fresh noise: nothing may be left."""
+        for parameter in self._clipper.parameters:
+            parameter.grad = None
 
     def _draw_by(self, key: BatchKey) -> None:
         self._batches: BatchStream | BatchesInTurn
