@@ -151,6 +151,38 @@ def test_views_change_the_shape_and_cost_nothing() -> None:
     assert done.privacy == runs.budget().spent()
 
 
+class MixedWithTheLast:
+    """Half of every view is the record that came before it."""
+
+    def __init__(self, plain: bool) -> None:
+        self.last: Any = None
+        self.plain = plain
+
+    def __call__(self, x: Any) -> Any:
+        before, self.last = self.last, x
+        shift = 0.0 if self.plain else float(torch.randn(()))  # which vmap does not take
+        return x + shift if before is None else 0.5 * (x + before) + shift
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_views_that_remember_other_records_are_refused(plain: bool) -> None:
+    with pytest.raises(md.InvalidParameter, match="augment must look at one record alone"):
+        runs.trainer(augment=MixedWithTheLast(plain))
+
+
+def test_views_that_keep_what_they_do_not_use_are_taken() -> None:
+    kept: list[Any] = []
+    own = torch.Generator().manual_seed(1)
+
+    def augment(x: Any) -> Any:
+        kept.append(x)
+        if not bool(x.isfinite().all()):
+            raise ValueError("not an image")
+        return x + torch.randn(x.shape, generator=own)
+
+    assert runs.trainer(augment=augment, views=2).train().steps == 6
+
+
 class Jittered:
     """A dataset with a random transform: a record is another one at every access."""
 

@@ -333,7 +333,8 @@ class PrivateTrainer(NotCopied):
         begins at C (:class:`QuantileClipping`). All cost the same.
     augment : callable, default=None
         From the inputs of one record to those of a view of it, drawn anew in every step. It must
-        look at this record alone: what it remembers of others is not covered by the budget.
+        look at this record alone: what it remembers of others is not covered by the budget. Before
+        the first step it is tried once, with records of NaN before others.
     views : int, default=1
         How many views of a record have their gradients averaged before they are clipped.
     units : Units or array_like, default=None

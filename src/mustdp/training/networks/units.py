@@ -128,7 +128,9 @@ class Views:
     """Augmented views of every record, each made from that record alone.
 
     ``augment`` is called under ``torch.func.vmap`` where it can be and copies of a record come out
-    the same at every place; otherwise it is called for one record after another.
+    the same at every place; otherwise it is called for one record after another. It is refused
+    where records that are not numbers spoil the views of those that come after them. What remembers
+    others in a way that hides from this is not found.
     """
 
     def __init__(self, augment: Augment | None, views: int, records: TrainingRecords) -> None:
@@ -141,7 +143,12 @@ class Views:
             raise InvalidParameter(f"augment must be callable, got {type(augment).__name__}")
         self._augment, self._mapped = augment, False
         if augment is not None:
-            self._mapped = self._maps(records.take(np.zeros(_COPIES, dtype=np.int64)))
+            copies = records.take(np.zeros(_COPIES, dtype=np.int64))
+            self._mapped = self._maps(copies)
+            if self._remembers(copies):
+                raise InvalidParameter.refusing(
+                    "augment", "must look at one record alone", "one that remembers others"
+                )
 
     def once(self, rows: Rows) -> Rows:
         """One view of each of some records."""
@@ -193,6 +200,26 @@ class Views:
             return tuple(found)
 
         return one
+
+    def _remembers(self, copies: Rows) -> bool:
+        """Whether a record of no numbers is seen in the views of others after it."""
+        spoiled = copies.changed(
+            lambda x: torch.full_like(x, torch.nan) if x.is_floating_point() else x
+        )
+        try:
+            before = self._augmented(copies, "different")
+        except RuntimeError:  # it may have met what it remembers from inside vmap
+            before = self._augmented(copies, "different")
+        try:
+            self._augmented(spoiled, "different")
+        except Exception:  # it does not take such numbers: nothing is known
+            return False
+        after = self._augmented(copies, "different")
+        return any(
+            bool(y.isnan().any()) and not bool(x.isnan().any())
+            for x, y in zip(before.inputs, after.inputs, strict=True)
+            if y.is_floating_point()
+        )
 
     def _maps(self, copies: Rows) -> bool:
         self._mapped = True
