@@ -115,3 +115,21 @@ def test_what_passes_the_limit_is_refused_before_data_are_read(tmp_path: Path) -
     design: dict[str, Any] = {"design": md.wor(200, 20), "replicates": 4}
     with pytest.raises(md.BudgetExceeded):
         md.private_bootstrap(missing, ledger=path, **design, **column, **given)
+
+
+def test_a_ledger_that_was_exchanged_while_data_were_read_is_asked_once_more(
+    tmp_path: Path,
+) -> None:
+    """The certificate is for one relation; under another it would be charged for too little."""
+    path = tmp_path / "office.ledger"
+    md.Ledger.open(path, epsilon=50, delta=1e-6).close()
+
+    def exchange(what: str, done: int) -> None:
+        path.unlink(missing_ok=True)
+        md.Ledger.open(path, epsilon=50, delta=1e-6, relation="add_remove").close()
+
+    given: dict[str, Any] = {"lower": 0.0, "upper": 1.0, "progress": exchange, **BUDGET}
+    with pytest.raises(md.InvalidParameter, match="relation must be that of the ledger"):
+        md.private_release(DATA, ["mean"], ledger=path, **given)
+    with md.Ledger.open(path) as ledger:
+        assert ledger.steps == 0

@@ -1468,7 +1468,7 @@ def private_bootstrap(
         source, drawn, exact.stepped, key,
         lower=low, upper=high, stated=chosen, execution=execution, progress=progress,
     )  # fmt: skip
-    charge_release(ledger, privacy.plan, label_of(asked))
+    charge_release(ledger, chosen.scheme, privacy, label_of(asked))
     released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
         chosen, query, released, exact.deviations**2,

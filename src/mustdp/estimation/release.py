@@ -865,7 +865,7 @@ def private_release(
                 "public_totals", f"must add up to the number of records, {read}",
                 f"{sum(grouping.known[0][1]):g}",
             )  # fmt: skip
-        charge_release(ledger, privacy.plan, f"release: {written}"[:200])
+        charge_release(ledger, OneRelease().scheme, privacy, f"release: {written}"[:200])
 
     families: list[ReleasedFamily] = []
     source, noise = NoiseSource(key.seed), privacy.noise_multiplier

@@ -81,11 +81,17 @@ def check_release(ledger: LedgerOrPath, scheme: Sampling, privacy: PrivacySpent)
             found.check(plan)
 
 
-def charge_release(ledger: LedgerOrPath, plan: Plan | None, label: str) -> None:
-    """Charge a release that was checked before; when this returns, noise may be drawn."""
+def charge_release(
+    ledger: LedgerOrPath, scheme: Sampling, privacy: PrivacySpent, label: str
+) -> None:
+    """Charge a release that was checked before; when this returns, noise may be drawn.
+
+    What is at a path by now may be another ledger, and is asked once more.
+    """
     with opened(ledger) as found:
-        if found is None or plan is None:
+        if found is None:
             return
+        plan = check_chargeable(found, scheme, privacy)
         if isinstance(found, LedgerFile):
             found.charge(plan, label=label)
         else:

@@ -140,7 +140,8 @@ def _linear(data: DataSet, request: TrainingRequest) -> NDArray[Any]:
     privacy = replace(request.budget.spent(), seeded=key.seeded)
     check_release(request.ledger, request.budget.scheme, privacy)
     noise = exact_noise(records, recipe, NoiseSource(key.seed))
-    charge_release(request.ledger, privacy.plan, f"training: linear model on {data.name}")
+    label = f"training: linear model on {data.name}"
+    charge_release(request.ledger, request.budget.scheme, privacy, label)
     weights = descend(records, recipe, key, request.on_step, noise).weights
     if request.save is not None:
         content = io.BytesIO()

@@ -295,7 +295,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         privacy = replace(recipe.budget.spent(), seeded=key.seeded)
         records = LinearRecords(X, targets, loss, bool(self.fit_intercept), importance)
         noise = exact_noise(records, recipe, NoiseSource(key.seed))
-        charge_release(self.ledger, privacy.plan, f"training: {type(self).__name__}")
+        label = f"training: {type(self).__name__}"
+        charge_release(self.ledger, recipe.budget.scheme, privacy, label)
         done = descend(records, recipe, key, self.on_step, noise)
         # Nothing of an earlier fit is touched until this one has succeeded.
         for name, value in learned.items():
