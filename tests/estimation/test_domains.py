@@ -246,6 +246,23 @@ def test_errors_of_clipped_shares_are_those_of_the_values_before(design: str) ->
     assert found.standard_error == pytest.approx(error, rel=5e-3)
 
 
+@pytest.mark.parametrize("design", [{}, *DESIGNS.values()], ids=["plain", *DESIGNS])
+def test_geometric_means_are_those_of_the_logarithms(design: dict[str, Any]) -> None:
+    frame = LARGE.assign(x=1.0 + LARGE["x"], logs=np.log1p(LARGE["x"]))
+    given = {**GIVEN, "survey": replace(STRATIFIED, **design), "noise_multiplier": 1e-3, "seed": 1}
+    found = []
+    for statistic, column, lower, upper in (
+        ("geometric-mean", "x", 1.0, 101.0),
+        ("mean", "logs", 0.0, float(np.log(101.0))),
+    ):
+        own = {**given, "columns": [column], "lower": lower, "upper": upper}
+        with pytest.warns(md.types.SeededRelease):
+            found.append(md.private_release(frame, statistic, **own))
+    one, other = found[0]["geometric-mean x (F)"], found[1]["mean logs (F)"]
+    assert one.value == pytest.approx(float(np.exp(other.value)), rel=1e-9)
+    assert one.interval == pytest.approx(tuple(np.exp(other.interval)), rel=1e-9)
+
+
 @pytest.mark.parametrize("statistic", ["histogram:3", "median", "clipping"])
 def test_counts_are_read_off_parts_that_keep_no_covariances(statistic: str) -> None:
     """What fails after the charge would be paid for."""

@@ -74,6 +74,7 @@ class GeometricMean(Statistic):
     name = "geometric-mean"
     about = "of a range above 0"
     positive = True
+    in_domains = True
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """The mean of the logarithms, taken to exp."""
