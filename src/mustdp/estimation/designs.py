@@ -413,10 +413,8 @@ class Design:
         ----------
         seed : int or BatchKey
             Decides the batches.
-        start : int
-            The first release, from 0 on.
-        stop : int
-            The one behind the last, at most ``releases``.
+        start, stop : int
+            The first release, from 0 on, and the one behind the last.
 
         Yields
         ------
