@@ -95,20 +95,18 @@ _accounting = Panel(
     --method NAME       certified; one-slope (or section4): the upper bound from the theorem of the
                         MUST paper, composed; paper: the paper's own composition, which follows one
                         pair of data sets only.
-    --composition NAME  How steps are composed. pair: one dominating pair for all steps. auto: the
-                        worst of a family of pairs in every step, where that is proved, within
-                        three seconds; quick: within one second; family: within twenty, for closer
-                        bounds.
+    --composition NAME  How closely the steps are bounded: pair, quick, auto or family, in rising
+                        order of time and precision. auto takes up to three seconds.
     --dimension INT     Number of coordinates of every release. With 1, a single number, the
                         bounds of wor are closer.
     --event FILE        Instead of scheme, noise and steps: an event of dp_accounting, its
                         to_named_tuple() as JSON.
-    --reuse R           In each of the K steps, draw the last of several stages R times from what
-                        the stages before it drew.
+    --reuse R           In each of the K steps, draw the stages before the last once, and the last
+                        one R times from them.
     --bands INT         Noise correlated by a strategy matrix with this many bands: the scheme
                         draws from as many groups in turn, from each in K / bands of the K steps,
                         rounded up.
-    --column-norm C     The largest column norm of that matrix, 1 by default.
+    --column-norm NORM  The largest column norm of that matrix, 1 by default.
     --select-best MEAN  Repeat all of this a random number of times, MEAN on average, and release
                         only the best run: the cost of a search over settings.
     --select-law NAME   The distribution of that number: logarithmic, geometric or poisson.

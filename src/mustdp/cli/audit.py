@@ -31,8 +31,8 @@ _game = Panel(
     """
     --clip C    Bound on the norm of one record's gradient; every canary's gradient is ten times
                 as long.
-    --runs R    Independent runs; their canaries count together.
-    --level L   Confidence of what is found, above 0.5 and below 1.
+    --runs INT  Independent runs; their canaries count together.
+    --level P   Confidence of what is found, above 0.5 and below 1.
     --seed INT  Reproducible, for experiments: canaries, batches and noise are repeated.
     """,
 )

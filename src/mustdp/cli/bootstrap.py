@@ -155,7 +155,7 @@ _statistics = Panel(
     --upper U         Required: upper end of the public range; values above are clipped to it.
     --statistic NAME  One of {for_bootstrap}. Of all columns, or of some: mean@age. Repeat it for
                       several in one release.
-    --interval KIND   normal; percentile, bootstrap-t and BCa are refused with the reason.
+    --interval KIND   normal; percentile, bootstrap-t and BCa raise an error that says why.
     --level P         Coverage of the interval.
     --simultaneous    Widen all intervals until they hold together (Bonferroni).
     --population N    Size of the population that the records were drawn from, without replacement.
@@ -173,7 +173,7 @@ _run = Panel(
 _accounting = Panel(
     ACCOUNTING,
     """
-    --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
+    --relation NAME  Which data sets are neighbours: replace-one (one record is replaced) or
                      add-remove (one record more or less). Default: add-remove for poisson and
                      truncated-poisson, replace-one otherwise.
     """,

@@ -168,8 +168,8 @@ def _answer(
 _explore = Panel(
     None,
     """
-    --port P   The port to listen on; a free one by default.
-    --no-open  Print the address and open no browser.
+    --port INT  The port to listen on; a free one by default.
+    --no-open   Print the address and open no browser.
     """,
 )
 StateArgument = Annotated[

@@ -48,8 +48,8 @@ _reading = Panel(
                          and so on.
     --delimiter CHAR     What separates fields: one character, or tab, comma, semicolon, space.
                          Default: tab for .tsv, else comma.
-    --missing WHAT       refuse a file with missing values (the default); drop (not in bootstrap)
-                         leaves them out; or a number takes their place.
+    --missing WHAT       What is done with missing values. refuse (the default): raise an error;
+                         drop (not in bootstrap): leave them out; a number: put it in their place.
     --missing-mark TEXT  A text or number that means missing, besides NA, NaN, null, none, ? and
                          nothing. May be repeated.
     --encoding NAME      Encoding of a text file, such as latin-1, cp1252 or utf-16. Default: UTF-8.
@@ -323,7 +323,7 @@ def limits(
 _release_accounting = Panel(
     ACCOUNTING,
     """
-    --relation NAME  Which data sets are neighbours: replace-one (one record is swapped, and the
+    --relation NAME  Which data sets are neighbours: replace-one (one record is replaced, and the
                      number of records is public; the default) or add-remove (one record more or
                      less; numbers of records are released with noise).
     """,
@@ -387,7 +387,7 @@ _survey = Panel(
     --strata COLUMN           A column of strata.
     --stratum-shares A=X,B=Y  Shares of the strata in the population, which are public.
     --cluster COLUMN          A column that identifies clusters, such as households.
-    --largest-cluster M       The most records that a cluster has, or that are counted; public.
+    --largest-cluster INT     The most records that a cluster has, or that are counted; public.
     --unit UNIT               What the guarantee protects: a record, or a whole cluster.
     """,
 )

@@ -28,7 +28,7 @@ def doctor() -> Answer:
 
     It repeats the self-tests that every release makes before its first random number: the
     cipher on vectors of FIPS 197 and SP 800-38A, the inverse tails of the noise against exact
-    enclosures, one account against its known bounds, and a ledger in a temporary file. If one
+    enclosures, one account against its closed form, and a ledger in a temporary file. If one
     fails, only its name is printed, and the exit status is 3.
 
     Example: mustdp doctor --json

@@ -375,7 +375,7 @@ _accounting = Panel(
     f"""
     --steps K        Number of applications, each with a fresh draw and fresh noise. Required (or
                      --epochs, where it can be given).
-    --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
+    --relation NAME  Which data sets are neighbours: replace-one (one record is replaced) or
                      add-remove (one record more or less). Default: add-remove for
                      {", ".join(_RANDOM_SIZES)}; replace-one otherwise.
     --group G        The most records that one person has: the guarantee covers all of them,
@@ -546,7 +546,7 @@ _comparison = Panel(
     ACCOUNTING,
     """
     --relation NAME       Which data sets are neighbours, for all schemes alike: replace-one (one
-                          record is swapped; the default) or add-remove (one record more or less).
+                          record is replaced; the default) or add-remove (one record more or less).
     --noise-multiplier Z  Instead of --epsilon: noise scale divided by the bound C on one record's
                           contribution, the same for all schemes.
     """,

@@ -301,8 +301,8 @@ _plan_statistics = Panel(
     --weight-range LOW,HIGH     Survey weights, spread evenly between these.
     --stratum-shares A=X,B=Y    Shares of strata in the population.
     --stratum-sizes A=X,B=Y     Their shares of the sample, where these differ.
-    --cluster-size M            Clusters of M records.
-    --cluster-correlation R     The correlation of values within clusters.
+    --cluster-size INT          Clusters of this many records.
+    --cluster-correlation X     The correlation of values within clusters.
     --missing-share S           The share of values that are missing, and dropped.
     """,
 )

@@ -249,7 +249,7 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
         "mustdp.mechanisms.stated",
         "any mechanism with this rho of zero-concentrated privacy; upper bounds alone",
         arguments=(
-            Argument("rho", "R", "The rho of every release on its own (zcdp).", 1e-12, 1e4),
+            Argument("rho", "RHO", "The rho of every release on its own (zcdp).", 1e-12, 1e4),
         ),
         examples=({"rho": 0.5}, {"rho": 0.01}),
     ),
