@@ -70,7 +70,7 @@ def test_missing_values_get_a_way_on(run: Run, raw: Path) -> None:
     whole = estimate(run, raw, "--no-header", "--column", "2")
     raw.write_text(raw.read_text().replace(", 0\n", ", ?\n"))
     words = [raw, "--no-header", "--column", "2"]
-    check_refused(run("bootstrap", *words, *DESIGN), "got missing", "--missing can")
+    check_refused(run("bootstrap", *words, *DESIGN), "got missing", "say with --missing")
     assert estimate(run, *words, "--missing", "0") == whole
     assert estimate(run, *words, "--missing", "0", "--missing-mark", "6") < whole
     outcome = run("bootstrap", *words, "--missing", "drop", *DESIGN)
@@ -85,7 +85,7 @@ def test_another_way_to_write_numbers(run: Run, raw: Path, tmp_path: Path) -> No
     said = ["--delimiter", ";", "--encoding", "cp1252", "--decimal", "comma", "--thousands", "."]
     assert estimate(run, path, *said, "--column", "größe") == first
     outcome = run("bootstrap", path, *said[:4], "--column", "größe", *DESIGN)
-    check_refused(outcome, "must hold numbers, got a text that is none in line 2")
+    check_refused(outcome, "must hold numbers, got a text that is not one in line 2")
 
 
 def test_a_format_of_dates(run: Run, tmp_path: Path) -> None:

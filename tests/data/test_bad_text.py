@@ -152,7 +152,7 @@ def test_a_mark_of_the_byte_order_inside_of_a_file(tmp_path: Path) -> None:
     for block in (1, 4, 5, 11, 2**22):
         found = alike(text.encode(), block, tmp_path / "x.csv")
         assert "column 'x'" in found
-        assert found.endswith("a text that is none in line 2")
+        assert found.endswith("a text that is not one in line 2")
 
 
 def test_pieces_do_not_change_what_is_refused(tmp_path: Path) -> None:

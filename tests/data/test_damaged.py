@@ -143,7 +143,7 @@ def test_integers_of_thousands_of_digits(digits: int, sign: str, tmp_path: Path)
 def test_large_integers_in_odd_spellings(word: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text(f"x\n1\n{word}\n", encoding="utf-8")
-    with pytest.raises(InvalidParameter, match=r"2\*\*53|a text that is none in line 3"):
+    with pytest.raises(InvalidParameter, match=r"2\*\*53|a text that is not one in line 3"):
         open_source(path, "x")
 
 

@@ -127,7 +127,7 @@ def test_other_forms_are_refused(write_csv: Write, form: str) -> None:
     path = write_csv(f'x,y\n1,2\n"{form}",3\n')
     with pytest.raises(
         InvalidParameter,
-        match=r"column 'x' of .* must hold numbers, got a text that is none in line 3",
+        match=r"column 'x' of .* must hold numbers, got a text that is not one in line 3",
     ):
         open_source(path, "x")
     assert everything(path, "y") == [[2.0], [3.0]]
@@ -342,7 +342,9 @@ def test_numbers_that_are_written_otherwise(
 ) -> None:
     """Each would be another number without the marks: refused, not guessed."""
     path = write_csv(f"t;x\na;1\nb;{form}\n")
-    with pytest.raises(InvalidParameter, match="must hold numbers, got a text that is none in l"):
+    with pytest.raises(
+        InvalidParameter, match="must hold numbers, got a text that is not one in l"
+    ):
         open_source(Reading(path, delimiter=";", decimal=decimal, thousands=thousands), "x")
 
 
@@ -361,10 +363,10 @@ def test_formats_of_dates(write_csv: Write) -> None:
     frame = pytest.importorskip("pandas").DataFrame({"d": ["01/02/1970"]})
     assert rows_of(Reading(frame, dates="%m/%d/%Y"), Day("d")) == [[1.0]]
     with pytest.raises(
-        InvalidParameter, match=r"must hold dates .* got one that is none in line 2"
+        InvalidParameter, match=r"must hold dates .* got one that is not one in line 2"
     ):
         rows_of(path, Day("d"))
     with pytest.raises(
-        InvalidParameter, match=r"must hold dates .* got one that is none in line 3"
+        InvalidParameter, match=r"must hold dates .* got one that is not one in line 3"
     ):
         rows_of(Reading(path, dates="%m.%d.%Y"), Day("d"))

@@ -227,7 +227,7 @@ def test_types_that_do_not_suit(tmp_path: Path) -> None:
             (Number("t"), "must be numeric"),
             (Day("x"), "must be of dates"),
             (Category("list", ("a",)), "must be of text, whole numbers"),
-            (Day("t"), r"must hold dates \(ISO 8601\), got one that is none in row 0"),
+            (Day("t"), r"must hold dates \(ISO 8601\), got one that is not one in row 0"),
         ):
             with pytest.raises(InvalidParameter, match=words):
                 gathered(data, wanted)
@@ -237,7 +237,7 @@ def test_texts_that_are_not_utf8_are_refused_where_they_are_read(tmp_path: Path)
     """They would all be counted as other, without a word."""
     (tmp_path / "t.csv").write_bytes("x,region\n1,north\n2,Süd\n".encode("latin-1"))
     assert gathered(tmp_path / "t.csv", "x")[0] == [[1.0], [2.0]]
-    with pytest.raises(InvalidParameter, match=r"text in UTF-8, got one that is none in line 3"):
+    with pytest.raises(InvalidParameter, match=r"text in UTF-8, got one that is not one in line 3"):
         gathered(tmp_path / "t.csv", Category("region", ("Süd",)))
 
 

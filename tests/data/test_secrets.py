@@ -73,12 +73,12 @@ def opened(data: Any, columns: Any = None) -> Callable[[], Any]:
 
 #: Text of a file, the columns asked for, and what the refusal says.
 FILES: dict[str, tuple[str, Any, str]] = {
-    "text": (f"x,y\n1,2\n{TEXT},3\n", "x", "must hold numbers, got a text that is none in line 3"),
-    "quoted text": (f'x,y\n1,2\n"{TEXT}",3\n', "x", "a text that is none in line 3"),
-    "quoted line ends": (f'x,y\n1,2\n"{TEXT}\nnow",3\n', "x", "a text that is none in line 3"),
-    "text after a number": (f"x,y\n1,2\n1_0{TEXT},3\n", "x", "a text that is none"),
-    "number with underscores": (f"x,y\n1,2\n{NUMBER}_0,3\n", "x", "a text that is none"),
-    "digits of another script": (f"x,y\n1,2\n\u0661{TEXT},3\n", "x", "a text that is none"),
+    "text": (f"x,y\n1,2\n{TEXT},3\n", "x", "got a text that is not one in line 3"),
+    "quoted text": (f'x,y\n1,2\n"{TEXT}",3\n', "x", "a text that is not one in line 3"),
+    "quoted line ends": (f'x,y\n1,2\n"{TEXT}\nnow",3\n', "x", "a text that is not one in line 3"),
+    "text after a number": (f"x,y\n1,2\n1_0{TEXT},3\n", "x", "a text that is not one"),
+    "number with underscores": (f"x,y\n1,2\n{NUMBER}_0,3\n", "x", "a text that is not one"),
+    "digits of another script": (f"x,y\n1,2\n\u0661{TEXT},3\n", "x", "a text that is not one"),
     "integer": (f"x,y\n1,2\n{NUMBER},3\n", "x", "got one outside of it"),
     "infinite": (f"x,y\n1,{TEXT}\n1e999,3\n", "x", "got infinite"),
     "missing": (f"x,y\n1,{TEXT}\n,{TEXT}\n", "x", "got missing"),
@@ -88,7 +88,7 @@ FILES: dict[str, tuple[str, Any, str]] = {
     "misplaced quotes": (f'x,y\n1,2\n"{TEXT}"{TEXT},3\n', "x", "line 3 .* well-formed"),
     "open quotes": (f'x,y\n1,2\n"{TEXT},3\n', "x", "line 3 .* well-formed"),
     "bare carriage return": (f"x,y\n1,2\n{TEXT}\r5,3\n", "x", "well-formed|none|fields"),
-    "a long text": (f"x,y\n{TEXT * 20_000},1\n", "x", "a text that is none in line 2"),
+    "a long text": (f"x,y\n{TEXT * 20_000},1\n", "x", "a text that is not one in line 2"),
     "a name too long": (f"x,{TEXT * 20_000}\n1,2\n", "x", "first line .* 131072 characters"),
     "no names, asked by name": (f"{TEXT},{NUMBER}\n1,2\n", "x", "the 2 columns of .* got 'x'"),
     "no names, asked by number": (f"{TEXT},{NUMBER}\n1,2\n", 5, "the 2 columns of .* got 5"),

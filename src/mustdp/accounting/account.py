@@ -585,7 +585,7 @@ def account(
     dimension: int | None = None,
     group: int = 1,
 ) -> Any:
-    """Account for a plan: what does releasing it cost?
+    """Account for a plan: what do its releases cost together?
 
     Parameters
     ----------

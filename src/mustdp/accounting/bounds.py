@@ -18,7 +18,7 @@ DeltaProfile = Callable[[FloatArray], FloatArray]
 
 @dataclass(frozen=True)
 class Bounds:
-    """A number known from both sides.
+    """A lower and an upper bound of epsilon or delta.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Bounds:
     upper : float
         Certified: it holds for every pair of neighbouring data sets.
     attained_by : str
-        The pair of data sets that the lower bound is that of.
+        The pair of data sets that attains the lower bound.
     direction : str
         Which order of neighbours decided the upper bound under add_remove.
     numerical_gap : float

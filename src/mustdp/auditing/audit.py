@@ -508,7 +508,7 @@ def audit(
     level: float = 0.95,
     seed: int | None = None,
 ) -> Audit:
-    """Play the game with several runs of the trainers that ``trainer`` makes for it.
+    """Attack runs of ``trainer``, and compare what is found with the certified epsilon.
 
     All steps of the budget are made. The scheme of the budget says how many canaries there are, 20
     to 5000. With ``records`` the game is played on a user's own model and data instead.

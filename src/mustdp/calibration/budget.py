@@ -428,7 +428,7 @@ def calibrated_budget(
     group: int = 1,
     bands: int | Sequence[float] = 1,
 ) -> Budget:
-    """The budget of a run, with noise that is stated or calibrated before data are touched.
+    """Make the budget of a run: state its noise, or calibrate it, before data are read.
 
     Exactly one of ``noise_multiplier`` and ``epsilon`` is given.
 
@@ -559,8 +559,8 @@ def check_runs(scheme: Sampling, relation: Relation) -> None:
         )
     if scheme.fixed_size and relation == Relation.ADD_REMOVE:
         raise NotCovered(
-            "shuffled batches are run under replace_one alone: without a record the order of all "
-            "others falls into other batches, and no place is left empty"
+            "shuffled batches can only be run under replace_one: removing a record moves later "
+            "records to other batches, and leaves no slot blank"
         )
 
 

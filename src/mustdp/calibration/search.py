@@ -950,7 +950,7 @@ def calibrate(
     group: int = 1,
     composition: str = "auto",
 ) -> Calibration | RiskCalibration:
-    """Find the smallest noise for ``steps`` draws of ``scheme`` to meet a target.
+    """Find the smallest noise with which ``steps`` draws of ``scheme`` meet a target.
 
     The target is ``epsilon`` at ``delta``; or ``tpr`` at ``fpr``; or ``advantage``. The certified
     epsilon of the result is at most ``epsilon`` and mostly within 0.2 % of it (1 % where batches
@@ -1154,7 +1154,7 @@ def noise_of_kind(mechanism: str | Mechanism) -> NoiseOfKind:
         if entry is None or entry.searched is None:
             raise InvalidParameter(
                 f"mechanism must be one of {', '.join(searchable)}, got {mechanism.name!r}, which "
-                "has no size that could be looked for"
+                "has no noise to search for"
             )
         other = {"mechanism", entry.searched, *entry.alternatives}
         fixed = {name: at for name, at in mechanism.describe().items() if name not in other}

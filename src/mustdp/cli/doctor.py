@@ -55,19 +55,19 @@ def doctor() -> Answer:
         "extras": extras,
         "speed": speeds,
     }
-    rows = [("self-test", name, said) for name, said in tests.items()]
-    rows += [(f"extra {name}", found["for"], _in_words(found)) for name, found in extras.items()]
-    rows += [("speed", name, f"{speed:.3g}") for name, speed in speeds.items()]
+    lines = [f"self-test, {name}: {said}" for name, said in tests.items()]
+    lines += [
+        f"extra {name} ({found['for']}): {_in_words(found)}" for name, found in extras.items()
+    ]
+    lines += [f"{name}: {speed:.3g}" for name, speed in speeds.items()]
+    if not all(found["works"] for found in extras.values()):
+        lines.append('pip install ".[NAME]" in the folder of mustdp installs a missing extra.')
     return Answer(
         data,
         heading=f"mustdp {__version__}, Python {data['python']}, {data['platform']}, "
         f"{data['processors']} processors\n"
         + ", ".join(f"{name} {found}" for name, found in data["packages"].items()),
-        columns=("", "name", "result"),
-        rows=tuple(rows),
-        note=""
-        if all(found["works"] for found in extras.values())
-        else 'pip install ".[NAME]" in the folder of mustdp brings an extra that is missing.',
+        note="\n".join(lines),
     )
 
 

@@ -309,7 +309,7 @@ def _explained(opened: LedgerFile, standing: LedgerStatus) -> str:
     finite = math.isfinite(standing.adaptive)
     adaptive = readable(standing.adaptive, "up") if finite else "no finite number"
     named = {
-        "adaptive": f"adaptive: {adaptive}, whatever the plans and their ends depended on",
+        "adaptive": f"adaptive: {adaptive}, however plans and stopping times were chosen",
         "fixed": f"fixed: {readable(standing.fixed, 'up')}, had all plans been fixed in advance",
     }
     lines = [

@@ -304,8 +304,8 @@ class NoiseChoice:
             )
         if entry.searched is None:
             raise InvalidParameter(
-                f"--mechanism {entry.name} does not fit --solve-for noise: it has no size that "
-                "could be looked for"
+                f"--mechanism {entry.name} does not fit --solve-for noise: it has no noise "
+                "to search for"
             )
         if not self.given:
             return self.mechanism
@@ -456,7 +456,7 @@ def sampling(scheme: SchemeOptions, bins: int | None, times: int | None) -> Samp
         return scheme.epoch(bins, times)
     for name, value in {"--bins": bins, "--times": times}.items():
         if value is not None:
-            raise InvalidParameter(f"{name} {value} fits --scheme allocation alone")
+            raise InvalidParameter(f"{name} {value} only fits --scheme allocation")
     return scheme.build()
 
 
@@ -488,7 +488,7 @@ class EpochOptions:
         if not isinstance(drawn, Epoch):
             if epochs is not None:
                 raise InvalidParameter(
-                    f"--epochs {epochs} fits --scheme allocation and shuffle alone; give --steps"
+                    f"--epochs {epochs} only fits --scheme allocation and shuffle; give --steps"
                 )
             return run.count()
         if epochs is None:

@@ -193,7 +193,7 @@ def _check_length(scheme: SchemeOptions, run: RunOptions, epochs: EpochOptions) 
     """Refuse options that do not fit together, whatever the number of records."""
     if scheme.scheme not in EPOCH_NAMES:
         scheme.check(later=("n",))
-        epochs.refuse("fits --scheme allocation and shuffle alone")
+        epochs.refuse("only fits --scheme allocation and shuffle")
         run.count()
         return
     known = replace(scheme, n=scheme.n or scheme.m or 1)

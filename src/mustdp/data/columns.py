@@ -235,7 +235,7 @@ def _kind(value: object) -> str:
 Missing = Literal["refuse", "drop"] | float
 
 #: What helps where missing values are refused.
-REMEDY = "{Reading(missing=...)} can say what is done with them"
+REMEDY = "say with {Reading(missing=...)} what to do with them"
 
 #: What the type of a column is one of; None for anything else.
 Kind = Literal["number", "date", "text"] | None
@@ -1004,10 +1004,14 @@ class Conversion:
             kind = self.wanted.values_called
             kind = f"{kind} in UTF-8" if isinstance(self.wanted, Category) else kind
             where = place(int(np.argmax(unreadable)))
-            raise InvalidParameter(f"{self.called} must hold {kind}, got one that is none {where}")
+            raise InvalidParameter(
+                f"{self.called} must hold {kind}, got one that is not one {where}"
+            )
 
     def _refuse_text(self, where: str) -> None:
-        raise InvalidParameter(f"{self.called} must hold numbers, got a text that is none {where}")
+        raise InvalidParameter(
+            f"{self.called} must hold numbers, got a text that is not one {where}"
+        )
 
     def _refuse_inexact(self, text: str) -> None:
         """Integers beyond 2**53; with more digits than it has, nothing need be computed."""

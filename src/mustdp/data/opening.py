@@ -408,9 +408,9 @@ def refuse_dropping(reading: Reading) -> None:
     if reading.missing == "drop":
         raise InvalidParameter.refusing(
             "missing",
-            "must be refuse or a number here: how many records lack no value is private, while "
-            "subsets of a stated size and what they cost rest on a public number of records "
-            "(one release on all records can drop: mustdp release)",
+            "must be refuse or a number here: the number of complete records is private, while the "
+            "size and the cost of subsets depend on a public number of records (mustdp release, "
+            "which takes all records, can drop)",
             "drop",
         )
 

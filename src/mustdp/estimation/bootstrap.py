@@ -922,8 +922,8 @@ def check_shape(shape: Shape, query: JointQuery, privacy: PrivacySpent) -> None:
     adds_up = all(isinstance(part, LinearQuery) and part.within_reach for part in query.queries)
     if (shape.in_a_ball and not adds_up) or (shape.one_number and query.width != 1):
         raise NumericalFailure(
-            f"the noise was settled for {shape!r}, which a release of width {query.width} is not; "
-            "nothing was released"
+            f"the noise was calibrated for {shape!r}, and does not fit a release of {query.width} "
+            "numbers; nothing was released"
         )
 
 

@@ -735,9 +735,9 @@ _PER_COORDINATE, _PER_TOTAL = 160, 32
 def block(
     label: str, width: int, reach: float, divisor: float = 1.0, shift: float = 0.0
 ) -> QueryBlock:
-    """A block whose reach is a positive number; what over- or underflowed is refused."""
+    """A block whose sensitivity is a positive number; overflow and underflow raise an error."""
     if not 0.0 < reach < math.inf:
-        raise NumericalFailure(f"the reach of {label} came out as {reach!r}")
+        raise NumericalFailure(f"the sensitivity of {label} came out as {reach!r}")
     return QueryBlock(label, width, reach, divisor, shift)
 
 

@@ -77,12 +77,12 @@ MOST_UNKNOWN = 0.1
 UNBOUNDED = (-math.inf, math.inf)
 
 #: What an estimate says that rests on too few records for its noise.
-FEW = "too few records for the noise: the interval is all that is possible"
+FEW = "too few records for the noise: the interval is the whole possible range"
 #: One whose standard error is mostly a guess.
 ROUGH = "the noise hides the sampling variance: the standard error errs on the safe side"
 #: One that divides by a variance which the noise hides.
 UNCLEAR = (
-    "the noise hides a variance that is divided by: the interval is all that is possible; a "
+    "the noise hides a variance that is divided by: the interval is the whole possible range; a "
     "larger epsilon or narrower bounds would help"
 )
 #: One whose variance rests on hardly any record.
@@ -91,9 +91,9 @@ RARE = (
     "it is in the standard error; more or larger subsets, or one release on all records would help"
 )
 #: A quantile of which nothing but the range is known.
-ANYWHERE = "what was released leaves open where it is: the interval is all that is possible"
+ANYWHERE = "what was released leaves open where it is: the interval is the whole possible range"
 #: And one that the noise has driven out of what can be.
-IMPOSSIBLE = "the noise made the value impossible: the interval is all that is possible"
+IMPOSSIBLE = "the noise made the value impossible: the interval is the whole possible range"
 
 Support = tuple[float, float]
 

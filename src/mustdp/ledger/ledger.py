@@ -269,7 +269,7 @@ _GUARD = threading.RLock()
 
 
 class Ledger(BaseLedger):
-    """Records releases and answers at any time what they cost together.
+    """Records releases, and says at any time what they cost together.
 
     Parameters
     ----------

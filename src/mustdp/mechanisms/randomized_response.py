@@ -108,7 +108,7 @@ class RandomizedResponse(Mechanism):
 
 
 def randomized_response(epsilon: float, categories: int = 2) -> Mechanism:
-    """One answer out of ``categories``, told truly e^epsilon times as often as any other.
+    """Randomized response: the true answer is e^epsilon times as likely as any other one.
 
     Parameters
     ----------

@@ -304,7 +304,7 @@ class ApproximateDP(StatedGuarantee):
 
 
 def pure_dp(epsilon: float) -> Mechanism:
-    """Any mechanism of which nothing is known but that it is epsilon differentially private.
+    """Any epsilon-differentially private mechanism.
 
     The guarantee must hold for batches that differ in one entry: swapped for schemes of a fixed
     batch size, left out for Poisson sampling under add_remove.
@@ -329,7 +329,7 @@ def pure_dp(epsilon: float) -> Mechanism:
 
 
 def approximate_dp(epsilon: float, delta: float) -> Mechanism:
-    """Any mechanism of which nothing is known but (epsilon, delta) differential privacy.
+    """Any (epsilon, delta)-differentially private mechanism.
 
     The guarantee must hold for batches that differ in one entry: swapped for schemes of a fixed
     batch size, left out for Poisson sampling under add_remove.
@@ -558,7 +558,7 @@ def _numbers(name: str, given: object, least: float, most: float) -> tuple[float
 
 
 def zcdp(rho: float) -> Mechanism:
-    """Any mechanism of which nothing is known but rho zero-concentrated differential privacy.
+    """Any mechanism with rho zero-concentrated differential privacy.
 
     Only upper bounds are known: lower bounds are 0. The guarantee must hold for batches that differ
     in one entry: swapped for schemes of a fixed batch size, left out for Poisson sampling under
@@ -585,7 +585,7 @@ def zcdp(rho: float) -> Mechanism:
 
 
 def renyi(orders: Sequence[float], epsilons: Sequence[float]) -> Mechanism:
-    """Any mechanism of which nothing is known but bounds of its Renyi divergences.
+    """Any mechanism, by bounds on its Renyi divergences.
 
     Only upper bounds are known: lower bounds are 0. The guarantee must hold for batches that differ
     in one entry: swapped for schemes of a fixed batch size, left out for Poisson sampling under

@@ -253,7 +253,7 @@ def _gap(found: Findings) -> str:
         f"{label(widest.scheme.name)}, whose epsilon is certified to be at most "
         f"{up(widest.epsilon.upper)}, while {readable(widest.epsilon.lower, 'down')} is reached by "
         f"some pair of data sets ({found.comparison.relation.differing(found.question.group)}). "
-        "No proof can go below that."
+        "The true epsilon is between the two."
     )
 
 

@@ -479,7 +479,7 @@ def _at_least_once(draws: int, special: int, slots: int) -> float:
 
 
 def poisson(n: int, rate: float) -> Poisson:
-    """Every one of ``n`` records independently with chance ``rate``.
+    """Poisson sampling: each of ``n`` records independently, with probability ``rate``.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ _CURVED = 0.5
 #: A curvature is divided by if it is above so many errors.
 _CLEARLY = 3.0
 #: Said where the last step was too long to be the last.
-UNSETTLED = "Newton's steps had not settled: the interval is all that is possible"
+UNSETTLED = "Newton's steps had not settled: the interval is the whole possible range"
 
 
 class Scores(OfDesign):

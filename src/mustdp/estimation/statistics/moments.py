@@ -1249,7 +1249,9 @@ class Correlation(Covariance):
     name = "correlation"
     unbiased = False
     _entries = ((0, 0, 0.5), (0, 1, math.sqrt(0.5)), (1, 1, 0.5))
-    hidden = "the noise leaves open whether a column varies: the interval is all that is possible"
+    hidden = (
+        "the noise leaves open whether a column varies: the interval is the whole possible range"
+    )
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
         """Not cut at 1 nor at a smallest variance: it is differentiated."""

@@ -60,7 +60,7 @@ class Ratio(MomentStatistic):
     fewest = most = 2
     hidden = (
         "the noise leaves open whether the total that is divided by is above 0: the interval is "
-        "all that is possible"
+        "the whole possible range"
     )
 
     def smooth(self, at: AveragedMoments) -> FloatArray:

@@ -307,7 +307,7 @@ class Masks:
 
 
 class PrivateTrainer(NotCopied):
-    """Trains a torch model within a budget: what has been seen has been paid for.
+    """Trains a torch model within a budget: every step is charged before it is released.
 
     Under ``torch.distributed`` all processes make one run together.
 
