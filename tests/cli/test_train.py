@@ -120,8 +120,8 @@ BAD = [
     ("train iris", "DATASET must be one of digits, mnist, adult", "'iris'"),
     ("train digits --steps 5 --epsilon 1", "--scheme is missing"),
     ("train digits --scheme wor -m 5 --epsilon 1", "--steps is missing"),
-    ("train digits --scheme wor -m 5 --epochs 5 --epsilon 1", "--epochs 5 fits"),
-    ("train digits --scheme wor -m 5 --steps 5 --bins 5 --epsilon 1", "--bins 5 fits"),
+    ("train digits --scheme wor -m 5 --epochs 5 --epsilon 1", "--epochs 5 only fits"),
+    ("train digits --scheme wor -m 5 --steps 5 --bins 5 --epsilon 1", "--bins 5 only fits"),
     ("train digits --scheme allocation -m 64 --epsilon 1", "--epochs is missing"),
     (
         "train digits --scheme allocation -m 64 --epochs 1 --noise-multiplier 1 --delta 1e-4",
@@ -132,7 +132,7 @@ BAD = [
     (
         "train digits --scheme shuffle -m 64 --epochs 1 --noise-multiplier 1 --delta 1e-4 "
         "--relation add-remove",
-        "replace_one alone",
+        "only be run under replace_one",
     ),
     ("train digits --scheme wor -m 5 --steps 5", "--epsilon or --noise-multiplier is missing"),
     ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --noise-multiplier 1", "exclude"),

@@ -190,7 +190,7 @@ def test_a_pass_that_was_left_is_not_mixed_into_the_next_one() -> None:
 
 def test_shuffled_batches_are_those_of_replace_one() -> None:
     loader = multiset_loader(dataset(), md.shuffle(60, 20))
-    with pytest.raises(NotCovered, match="replace_one alone"):
+    with pytest.raises(NotCovered, match="only be run under replace_one"):
         charged_to(loader, relation="add_remove")
     engine, *parts = engine_for(loader)
     assert epoch(*parts) == [20, 20, 20]

@@ -921,8 +921,9 @@ def check_shape(shape: Shape, query: JointQuery, privacy: PrivacySpent) -> None:
         return
     adds_up = all(isinstance(part, LinearQuery) and part.within_reach for part in query.queries)
     if (shape.in_a_ball and not adds_up) or (shape.one_number and query.width != 1):
+        named = "one number" if shape.one_number else "sums of vectors in a ball"
         raise NumericalFailure(
-            f"the noise was calibrated for {shape!r}, and does not fit a release of {query.width} "
+            f"the noise was calibrated for {named}, and does not fit a release of {query.width} "
             "numbers; nothing was released"
         )
 

@@ -415,5 +415,5 @@ def test_a_quantile_with_a_stratum_that_is_not_known_covers_wherever_that_is() -
     curve = np.cumsum(weights[order])
     low, high = (float(y[order][np.searchsorted(curve, p)]) for p in (0.85, 0.8999))
     assert found.interval[0] <= low < high <= found.interval[1]
-    assert found.flags == ("nobody: too few records for the noise: the interval is all that is "
-                           "possible",)  # fmt: skip
+    assert found.flags == ("nobody: too few records for the noise: the interval is the whole "
+                           "possible range",)  # fmt: skip

@@ -91,7 +91,7 @@ def test_a_shuffling_loader_is_kept_on_request_and_charged_as_such() -> None:
 
 
 def test_shuffling_that_cannot_be_kept_as_it_is() -> None:
-    with pytest.raises(NotCovered, match="under replace_one alone"):
+    with pytest.raises(NotCovered, match="only be run under replace_one"):
         kept(loader(), relation="add_remove")
     with pytest.raises(InvalidParameter, match="n must be left out"):
         kept(loader(), n=N)

@@ -39,8 +39,8 @@ def test_results_do_not_depend_on_the_place(make: Callable[[], Case]) -> None:
     found = clipper(case)
     masks = Masks(batch_key(1), CPU)
     rows = Places(found, model, lambda: masks(0)).find_rows(Rows(inputs, target), 64)
-    # Attention over five places of six numbers falls back to one record at a time.
-    assert rows == (1 if make in (zoo.attention, zoo.transformer_encoder) else 64)
+    # Attention over five places of six numbers falls back to one record at a time on some CPUs.
+    assert rows == 64 or (rows == 1 and make in (zoo.attention, zoo.transformer_encoder))
     if rows == 1:
         return
     which = torch.randint(9, (64,), generator=torch.Generator().manual_seed(2))

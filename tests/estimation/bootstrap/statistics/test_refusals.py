@@ -128,7 +128,7 @@ def test_a_multiset_of_another_size_than_the_bound_is_for() -> None:
             case.query(5).evaluate(values, counts)
 
 
-def test_ranges_whose_square_vanishes_or_overflows_get_no_reach_of_zero() -> None:
+def test_ranges_whose_square_vanishes_or_overflows_get_no_sensitivity_of_zero() -> None:
     for high in (1e-320, 1e-200, 1e200):
         for statistic in (Variance(form="pairs"), Variance(form="moments")):
             with pytest.raises(InvalidParameter, match="apart by"):
@@ -137,7 +137,7 @@ def test_ranges_whose_square_vanishes_or_overflows_get_no_reach_of_zero() -> Non
             Correlation(form="pairs").query(SubsetSchema([0.0, 0.0], [1.0, high], 5))
     with pytest.raises(InvalidParameter, match="apart by"):
         Mean().query(SubsetSchema([1.0], [float(np.nextafter(1.0, 2.0))], 5))
-    with pytest.raises(NumericalFailure, match="reach of mean came out as 0"):
+    with pytest.raises(NumericalFailure, match="sensitivity of mean came out as 0"):
         block("mean", 1, 0.0)
     assert (
         Variance(form="pairs").query(SubsetSchema([0.0], [1e-100], 2**53)).blocks[0].reach > 1e-217
