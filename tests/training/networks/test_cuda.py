@@ -215,6 +215,8 @@ def test_models_and_rules_that_change_from_step_to_step_are_not_captured() -> No
     assert small_run(clipping="quantile")._clipper.graph is None
     drops: Any = runs.trainer(compute=md.types.Compute("cuda"))  # it has a Dropout
     assert drops._clipper.graph is None
+    users = small_run(units=list(range(60)))  # one record each, whose weights a graph would keep
+    assert users._clipper.graph is None
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (3, 1025), (2, 9, 768), (6, 1)])
