@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -113,11 +114,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="which test files import internals")
     parser.add_argument("--names", action="store_true", help="every file with its names")
     parser.add_argument("--most", action="store_true", help="the names taken most often")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object: the number of files, and their names"
+    )
     arguments = parser.parse_args()
     files = sorted(TESTS.rglob("test_*.py"))
     taken = {path: internals(path) for path in files}
     by_package: Counter[str] = Counter()
     total: Counter[str] = Counter()
+    if arguments.json:
+        names_of = {str(path.relative_to(ROOT)): sorted(names) for path, names in taken.items()}
+        print(json.dumps({"files": len(files), "internals": names_of}))
+        return
     for path, names in taken.items():
         package = path.relative_to(TESTS).parts[0]
         total[package] += 1

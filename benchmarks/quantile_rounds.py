@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="of the UCI Adult files")
     parser.add_argument("--data-sets", type=int, default=400)
+    parser.add_argument("--json", action="store_true", help="a JSON object in each line")
     args = parser.parse_args()
     people = ADULT.population(args.folder)
     for epsilon in (0.5, 1.0):
@@ -114,10 +116,20 @@ def main() -> None:
                     for share, most in ROUNDS:
                         name = f"{share:g} first, {most} points"
                         runs.setdefault(name, []).append(setting.two_rounds(x, rng, share, most))
-                said = [
-                    f"{name}: {np.mean([high - low for low, high in found]):.4g} "
-                    f"({100 * np.mean([low <= true <= high for low, high in found]):.1f} %)"
+                measured = {
+                    name: (
+                        float(np.mean([high - low for low, high in found])),
+                        float(np.mean([low <= true <= high for low, high in found])),
+                    )
                     for name, found in runs.items()
+                }
+                if args.json:
+                    row = {"epsilon": epsilon, "column": column, "p": p, "width, cover": measured}
+                    print(json.dumps(row), flush=True)
+                    continue
+                said = [
+                    f"{name}: {width:.4g} ({100 * covered:.1f} %)"
+                    for name, (width, covered) in measured.items()
                 ]
                 print(f"epsilon {epsilon:<4} {column:<10} {p}", *said, sep="  ", flush=True)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import statistics
 import time
 import warnings
@@ -110,7 +111,8 @@ def ours(given: Any, words: Tensor) -> Callable[[int], object]:
             compute=md.types.Compute(mixed_precision=torch.bfloat16 if given.autocast else None),
             progress=False,
         )  # fmt: skip
-    print(f"  clipped by {trainer.method}, {trainer._pieces._rows} rows in a piece", flush=True)
+    if not given.json:
+        print(f"  clipped by {trainer.method}, {trainer._pieces._rows} rows in a piece", flush=True)
     return trainer.train
 
 
@@ -166,6 +168,7 @@ def main() -> None:
     for name, usual in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--autocast", action="store_true", help="forward passes in bfloat16")
+    parser.add_argument("--json", action="store_true", help="print one JSON object alone")
     given = parser.parse_args()
     if given.device == "cpu":
         torch.set_num_threads(1)
@@ -173,15 +176,21 @@ def main() -> None:
     library.logging.set_verbosity_error()
     words = torch.randint(VOCABULARY, (4 * given.rows, given.tokens + 1), device=given.device)
     found = measured(given, words)
-    for name, turns in found.items():
-        seconds = [each for each, _ in turns]
-        print(
-            f"{name}: {statistics.median(seconds):.4f} s a step ({min(seconds):.4f} to "
-            f"{max(seconds):.4f}), {max(memory for _, memory in turns):.1f} GiB"
-        )
     plains, others = found.values()
     ratio = statistics.median(b / a for (a, _), (b, _) in zip(plains, others, strict=True))
     less, more = (max(memory for _, memory in turns) for turns in (plains, others))
+    if given.json:
+        seconds = {name: [each for each, _ in turns] for name, turns in found.items()}
+        memory = {name: max(each for _, each in turns) for name, turns in found.items()}
+        row = {"seconds": seconds, "gib": memory, "times": ratio}
+        print(json.dumps({"setting": vars(given), **row}))
+        return
+    for name, turns in found.items():
+        took = [each for each, _ in turns]
+        print(
+            f"{name}: {statistics.median(took):.4f} s a step ({min(took):.4f} to "
+            f"{max(took):.4f}), {max(memory for _, memory in turns):.1f} GiB"
+        )
     print(f"ratio: {ratio:.2f} in time" + (f", {more / less:.2f} in memory" if less else ""))
 
 

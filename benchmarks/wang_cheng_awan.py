@@ -12,6 +12,7 @@ one release on all records, and subsampling of a quarter of them.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import warnings
 from collections.abc import Callable
@@ -82,11 +83,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-sets", type=int, default=1000)
     parser.add_argument("--subsampled", type=int, default=200, help="data sets for subsampling")
+    parser.add_argument("--json", action="store_true", help="a JSON object in each line")
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # seeded on purpose
     for epsilon, (mu, replicates, width, coverage) in THEIRS.items():
-        print(f"epsilon {epsilon} (mu {mu:g}), theirs with {replicates} replicates: "
-              f"{width} at {coverage:.3f}", flush=True)  # fmt: skip
+        theirs = f"theirs with {replicates} replicates"
+        if args.json:
+            row = {"epsilon": epsilon, "way": theirs, "width": width, "coverage": coverage}
+            print(json.dumps(row), flush=True)
+        else:
+            print(f"epsilon {epsilon} (mu {mu:g}), {theirs}: {width} at {coverage:.3f}", flush=True)
         for name, way, count in (
             ("one release", release, args.data_sets),
             (f"subsampling, {REPLICATES} replicates", subsampling, args.subsampled),
@@ -94,6 +100,10 @@ def main() -> None:
             if count:
                 ours, covered = measured(way(epsilon), count)
                 error = math.sqrt(covered * (1.0 - covered) / count)
+                if args.json:
+                    row = {"epsilon": epsilon, "way": name, "width": ours, "coverage": covered}
+                    print(json.dumps(row), flush=True)
+                    continue
                 print(f"    {name}: {ours:.4f} at {covered:.3f} +- {error:.3f}", flush=True)
 
 
