@@ -403,12 +403,16 @@ class JointSums:
         return max(1, math.floor(min(_RECORDS, _RECORDS * scale / reach)))
 
     def _reach(self) -> float:
-        """The largest coordinate of a contribution."""
+        """The most that one record adds to a coordinate, on average over all that there are.
+
+        Of squared sums within clusters, r records add min((r / m)^2, 1) <= r / m at most.
+        """
         scales = self._scales.max(axis=0).tolist()
-        largest = max(
-            float(scale) * part.radius for scale, part in zip(scales, self.parts, strict=True)
+        within = 1.0 / float(self.schema.largest_cluster or math.inf)
+        return max(
+            float(scale) * max(part.radius, within)
+            for scale, part in zip(scales, self.parts, strict=True)
         )
-        return largest * float(self.schema.largest_cluster or 1)
 
     def totals(
         self, pieces: Iterable[Piece] | PushedDown, progress: Progress | None = None

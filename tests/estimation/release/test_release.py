@@ -177,6 +177,8 @@ def test_tables_of_results_hold_every_estimate() -> None:
         ({"delta": None}, "delta must be given"),
         ({"epsilon": None}, "exactly one of epsilon"),
         ({"survey": md.types.PlannedSurvey()}, "survey must be a Survey, got PlannedSurvey"),
+        ({"survey": {}}, "survey must be a Survey, got dict"),
+        ({"ranges": False}, "ranges must be a Ranges, got bool"),
     ],
 )
 def test_refusals_name_what_is_wrong(settings: dict[str, Any], said: str) -> None:
@@ -201,6 +203,11 @@ def test_refusals_name_what_is_wrong(settings: dict[str, Any], said: str) -> Non
 def test_a_survey_names_what_is_wrong_with_it(given: dict[str, Any], said: str) -> None:
     with pytest.raises(md.InvalidParameter, match=said):
         md.types.Survey(**given)
+
+
+def test_a_column_has_categories_or_dates() -> None:
+    with pytest.raises(md.InvalidParameter, match="dates must be given for columns without"):
+        md.types.Columns("day", categories={"day": ["a"]}, dates={"day": "2020-01-01"})
 
 
 def _sources(values: list[float], folder: Path) -> list[Any]:
