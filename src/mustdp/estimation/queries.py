@@ -424,7 +424,10 @@ class JointSums:
             for own in self.schema.slices
         ]
         found = np.zeros((self.schema.slots, sum(part.width for part in self.parts)))
-        done = 0
+        done, public = 0, self.schema.public_size
+        if progress is not None and not public:
+            # How far it has come, and in how many pieces, would tell the number of records.
+            progress("adding up", 0)
         if isinstance(pieces, PushedDown):
             found, done = pieces.totals(self.parts, per_steps)
             pieces = ()
@@ -436,10 +439,8 @@ class JointSums:
                 ]
                 found += np.concatenate(sums, axis=1) if sums else 0.0
             done += len(piece)
-            if progress is not None:
-                # How far it has come is the number of records in the end: a sign of life where
-                # that is private.
-                progress("adding up", done if self.schema.public_size else 0)
+            if progress is not None and public:
+                progress("adding up", done)
         if self.parts and not done <= self._room(self.noise.scale, self._reach()):
             raise NumericalFailure(
                 "there are more records than sums are exact for with so little noise; nothing was "
