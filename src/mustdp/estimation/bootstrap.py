@@ -1434,7 +1434,8 @@ def private_bootstrap(
         raise InvalidParameter(f"simultaneous must be True or False, got {simultaneous!r}")
     if population is not None:
         population = checks.integer("population", population, chosen.n)
-    execution = checks.instance("execution", execution or Execution(), Execution)
+    execution = Execution() if execution is None else execution
+    checks.instance("execution", execution, Execution)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
     check_ranges(asked, names, lower, upper)

@@ -289,7 +289,7 @@ def expected_widths(
     columns = Columns.read(columns)
     if columns.names is None:
         raise InvalidParameter.refusing("columns", "must be named: there are no data", "none")
-    survey = checks.instance("survey", survey or PlannedSurvey(), PlannedSurvey)
+    survey = checks.instance("survey", PlannedSurvey() if survey is None else survey, PlannedSurvey)
     if survey.missing_share:
         missing = "drop"
     grouping = read_groupings(by, groups, total=total, consistent=consistent)
@@ -303,6 +303,10 @@ def expected_widths(
         return [one for statistic in asked for one in statistic.requests(to)]
 
     bound(schema)
+    if grouping is not None:
+        if not schema.known_total:
+            grouping.refuse_unknown_total()
+        grouping.refuse_other_total(n)
     if noise_multiplier is None:
         budget = checks.real("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON)
         if delta is None:

@@ -403,12 +403,16 @@ class JointSums:
         return max(1, math.floor(min(_RECORDS, _RECORDS * scale / reach)))
 
     def _reach(self) -> float:
-        """The largest coordinate of a contribution."""
+        """The most that one record adds to a coordinate, on average over all that there are.
+
+        Of squared sums within clusters, r records add min((r / m)^2, 1) <= r / m at most.
+        """
         scales = self._scales.max(axis=0).tolist()
-        largest = max(
-            float(scale) * part.radius for scale, part in zip(scales, self.parts, strict=True)
+        within = 1.0 / float(self.schema.largest_cluster or math.inf)
+        return max(
+            float(scale) * max(part.radius, within)
+            for scale, part in zip(scales, self.parts, strict=True)
         )
-        return largest * float(self.schema.largest_cluster or 1)
 
     def totals(
         self, pieces: Iterable[Piece] | PushedDown, progress: Progress | None = None
@@ -420,7 +424,10 @@ class JointSums:
             for own in self.schema.slices
         ]
         found = np.zeros((self.schema.slots, sum(part.width for part in self.parts)))
-        done = 0
+        done, public = 0, self.schema.public_size
+        if progress is not None and not public:
+            # How far it has come, and in how many pieces, would tell the number of records.
+            progress("adding up", 0)
         if isinstance(pieces, PushedDown):
             found, done = pieces.totals(self.parts, per_steps)
             pieces = ()
@@ -432,10 +439,8 @@ class JointSums:
                 ]
                 found += np.concatenate(sums, axis=1) if sums else 0.0
             done += len(piece)
-            if progress is not None:
-                # How far it has come is the number of records in the end: a sign of life where
-                # that is private.
-                progress("adding up", done if self.schema.public_size else 0)
+            if progress is not None and public:
+                progress("adding up", done)
         if self.parts and not done <= self._room(self.noise.scale, self._reach()):
             raise NumericalFailure(
                 "there are more records than sums are exact for with so little noise; nothing was "

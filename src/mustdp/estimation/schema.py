@@ -411,6 +411,9 @@ class Columns:
             given = getattr(self, name)
             if not (given is None or isinstance(given, Mapping)):
                 raise InvalidParameter.refusing(name, "must be given by column", repr(given))
+        for name in {*(self.categories or ())} & {*(self.dates or ())}:
+            allowed = "must be given for columns without categories"
+            raise InvalidParameter.refusing("dates", allowed, repr(name))
 
     @classmethod
     def read(cls, given: str | Sequence[str] | Columns | None) -> Columns:

@@ -172,6 +172,15 @@ class Groupings:
                 "elsewhere",
             )
 
+    def refuse_other_total(self, records: int) -> None:
+        """Refuse public totals of another number of records."""
+        for _, numbers in self.known[:1]:
+            if sum(numbers) != records:
+                raise InvalidParameter.refusing(
+                    "public_totals", f"must add up to the number of records, {records}",
+                    f"{sum(numbers):g}",
+                )  # fmt: skip
+
     @property
     def leaves_out(self) -> bool:
         """Whether there may be records in no slot at all."""

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import mustdp as md
 from mustdp.estimation.queries import BoundedSum, JointSums, Piece
 from mustdp.estimation.release import clustered
 from mustdp.estimation.schema import Column, PublicSchema, Range
@@ -139,3 +141,35 @@ def test_squares_of_clusters_are_those_of_the_textbook() -> None:
         within = np.bincount(homes, (values[:, 1] == k) - p[0, k])
         expected = float(np.minimum((within / 5) ** 2, 1.0).sum())
         assert found[k] == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("unit", ["record", "cluster"])
+def test_records_add_no_more_than_there_is_room_for(unit: str) -> None:
+    """The lattice has room for a number of records, whatever clusters they come in."""
+    rng, top = np.random.default_rng(11), 0.0
+    for most, size in itertools.product([1, 3, 50], [1, 2, 3, 60]):
+        schema = PublicSchema(
+            COLUMNS, Relation.ADD_REMOVE, largest_cluster=most, whole_clusters=unit == "cluster"
+        )
+        homes = np.repeat(np.arange(4), size)
+        for y, kind in itertools.product([0.0, 20.0], [0.0, 2.0]):
+            values = np.tile([y, kind], (len(homes), 1))
+            table = People(values, 0 * homes, np.ones(len(homes)), homes)
+            for name, part in parts(schema, rng).items():
+                stack = JointSums(schema, (part,), noise_multiplier=2.0)
+                totals, records = stack.totals([table.piece(schema)])
+                used = np.abs(totals).max() * stack.noise.lattice.step / (records * stack._reach())
+                assert used <= 1.0, name
+                top = max(top, used)
+    assert top > 0.99
+
+
+def test_large_clusters_tell_no_number_of_records() -> None:
+    """Where it is private no number may be refused: the refusal would tell it, and cost nothing."""
+    frame = pd.DataFrame({"y": np.linspace(0.0, 20.0, 6000), "home": np.arange(6000)})
+    survey = md.types.Survey(cluster="home", largest_cluster=10**6)
+    found = md.private_release(
+        frame, "mean", columns="y", lower=0, upper=20, survey=survey, relation="add_remove",
+        noise_multiplier=1.0, delta=1e-6,
+    )  # fmt: skip
+    assert len(found.estimates) == 1

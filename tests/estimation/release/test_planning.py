@@ -164,3 +164,23 @@ def test_relative_widths() -> None:
 def test_surveys_that_cannot_be(given: dict[str, Any]) -> None:
     with pytest.raises(md.InvalidParameter):
         md.types.PlannedSurvey(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"relation": "add_remove"}, "where the number of records is public"),
+        ({"n": 401}, "must add up to the number of records, 401, got 400"),
+        ({"survey": {}}, "survey must be a PlannedSurvey, got dict"),
+        ({"columns": md.types.Columns()}, "columns must be named"),
+    ],
+)
+def test_plans_of_what_cannot_be_released(given: dict[str, Any], match: str) -> None:
+    groups = md.types.Groups(["a", "b"], complete=True, public_totals={"g": {"a": 150, "b": 250}})
+    settings: dict[str, Any] = {
+        "n": 400, "lower": 0, "upper": 1, "by": "g", "groups": groups, "consistent": True,
+        "epsilon": 2.0, "delta": 1e-6,
+    }  # fmt: skip
+    assert len(md.estimation.expected_widths("mean", **settings)) == 2
+    with pytest.raises(md.InvalidParameter, match=match):
+        md.estimation.expected_widths("mean", **{**settings, **given})
