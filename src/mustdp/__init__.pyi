@@ -35,6 +35,7 @@ from mustdp.mechanisms.integers import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.randomized_response import randomized_response as randomized_response
+from mustdp.mechanisms.staircase import staircase as staircase
 from mustdp.mechanisms.stated import approximate_dp as approximate_dp
 from mustdp.mechanisms.stated import custom as custom
 from mustdp.mechanisms.stated import pure_dp as pure_dp

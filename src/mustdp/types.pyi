@@ -44,6 +44,7 @@ from mustdp.estimation.schema import Columns as Columns
 from mustdp.estimation.schema import Ranges as Ranges
 from mustdp.estimation.schema import Survey as Survey
 from mustdp.estimation.statistics.counts import Proportion as Proportion
+from mustdp.estimation.statistics.cv import CoefficientOfVariation as CoefficientOfVariation
 from mustdp.estimation.statistics.distribution import Gini as Gini
 from mustdp.estimation.statistics.distribution import QuantileRatio as QuantileRatio
 from mustdp.estimation.statistics.distribution import TrimmedMean as TrimmedMean

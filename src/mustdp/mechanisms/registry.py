@@ -119,7 +119,7 @@ _STATED_EPSILON = Argument(
     "mechanism_epsilon",
     "E",
     "The epsilon of every release on its own (pure-dp, approximate-dp, randomized-response, "
-    "exponential-mechanism, permute-and-flip).",
+    "exponential-mechanism, permute-and-flip, staircase).",
     1e-9,
     100.0,
     parameter="epsilon",
@@ -243,6 +243,28 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
         "one candidate by permute-and-flip (McKenna & Sheldon 2020)",
         arguments=(_STATED_EPSILON,),
         examples=({"mechanism_epsilon": 1.0}, {"mechanism_epsilon": 0.2}),
+    ),
+    RegisteredMechanism(
+        "staircase",
+        "mustdp.mechanisms.staircase",
+        "staircase noise on a single number, for its sensitivity (Geng & Viswanath 2014)",
+        arguments=(
+            _STATED_EPSILON,
+            Argument(
+                "gamma",
+                "G",
+                "Half of the width of the central step, in sensitivities, at most 1 (staircase); "
+                "1 / (1 + exp(E/2)) has the least error.",
+                1e-9,
+                1.0,
+            ),
+        ),
+        examples=(
+            {"mechanism_epsilon": 2.0, "gamma": 0.27},
+            {"mechanism_epsilon": 0.8, "gamma": 0.7},
+            {"mechanism_epsilon": 1.0, "gamma": 1.0},
+            {"mechanism_epsilon": 0.2, "gamma": 0.5},
+        ),
     ),
     RegisteredMechanism(
         "zcdp",
