@@ -251,16 +251,16 @@ def one_slope_bound(law: Any, profiles: Any, epsilon: NDArray[Any]) -> NDArray[A
 
 def smallest_noise(spent: Any, target: float, guess: Any = None, **given: Any) -> float:
     """The search behind ``md.calibrate``."""
-    from mustdp.calibration import search
+    from mustdp.calibration import budget
 
-    return search.smallest_noise(spent, target, guess, **given)
+    return budget.smallest_noise(spent, target, guess, **given)
 
 
 def rough_epsilon(plan: Plan, delta: float, relation: str | None, group: int) -> float | None:
     """What a search takes for the epsilon of a plan before it has computed one."""
-    from mustdp.calibration import search
+    from mustdp.calibration import budget
 
-    return search.rough_epsilon(plan, delta, relation, group)
+    return budget.rough_epsilon(plan, delta, relation, group)
 
 
 def registered_mechanisms() -> Any:
@@ -300,9 +300,9 @@ def declared(plan: Plan) -> Any:
 
 def warn_of_large_delta(delta: float, n: int) -> None:
     """Warn where a delta is large for so many records."""
-    from mustdp import limits
+    from mustdp.numerics import checks
 
-    limits.warn_of_large_delta(delta, n)
+    checks.warn_of_large_delta(delta, n)
 
 
 def progress(*words: str) -> Any:
@@ -321,9 +321,9 @@ def joint_query(parts: Any, picks: Any, *more: Any, **given: Any) -> Any:
 
 def engine_of(data: Any) -> Any:
     """The engine that holds a table, which is None for data in memory."""
-    from mustdp.data import engines
+    from mustdp.data import opening
 
-    return engines.engine_of(data)
+    return opening.engine_of(data)
 
 
 def load_mnist(data: Any, **given: Any) -> Any:
@@ -467,7 +467,7 @@ def watch_accounts_of_search(
     monkeypatch: pytest.MonkeyPatch, replacement: Callable[..., Any]
 ) -> None:
     """Put another ``account`` in place of the one that calibration asks."""
-    monkeypatch.setattr("mustdp.calibration.search.account", replacement)
+    monkeypatch.setattr("mustdp.calibration.budget.account", replacement)
 
 
 def replace_account_in_ledger(
@@ -505,7 +505,7 @@ def work_in_small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def draw_in_portions(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Draw batches in portions of this size, as large ones are."""
-    monkeypatch.setattr("mustdp.sampling.draws._PORTION", size)
+    monkeypatch.setattr("mustdp.sampling.schemes._PORTION", size)
 
 
 def replace_attained(
@@ -544,7 +544,7 @@ def replace_search_in_calibrate(
     monkeypatch: pytest.MonkeyPatch, replacement: Callable[..., Any]
 ) -> None:
     """Put another search in place of the one of ``md.calibrate``."""
-    monkeypatch.setattr("mustdp.calibration.search.smallest_noise", replacement)
+    monkeypatch.setattr("mustdp.calibration.budget.smallest_noise", replacement)
 
 
 def replace_quick_certificate(

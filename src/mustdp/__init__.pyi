@@ -17,9 +17,9 @@ from mustdp.accounting.plan import subsample as subsample
 from mustdp.accounting.subsampling.one_slope import amplify as amplify
 from mustdp.accounting.subsampling.one_step import one_step as one_step
 from mustdp.auditing.audit import audit as audit
+from mustdp.calibration.budget import calibrate as calibrate
 from mustdp.calibration.budget import calibrated_budget as calibrated_budget
 from mustdp.calibration.compare import compare as compare
-from mustdp.calibration.search import calibrate as calibrate
 from mustdp.errors import BudgetExceeded as BudgetExceeded
 from mustdp.errors import InvalidParameter as InvalidParameter
 from mustdp.errors import MustdpError as MustdpError

@@ -9,14 +9,15 @@ MustdpError
 ├── ClusterLost            a cluster has gone before its work was done (exit status 3)
 ├── WorkerLost             a process that was started for a part has gone (exit status 3)
 └── BudgetExceeded         a charge does not fit a ledger's limit (exit status 4)
+
+LargeDelta, a warning, is here too.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 
 class MustdpError(Exception):
@@ -230,30 +231,14 @@ class BudgetExceeded(MustdpError):
         return partial(type(self), **vars(self)), (str(self),)
 
 
-# Failures of code that is not ours, without its words: they may quote values of the records.
-#
-# ``float("HIV positive")`` says what it could not read, gzip shows the first bytes of a file, and a
-# user's function may say anything. What is refused here names the place and the kind of failure.
+class LargeDelta(UserWarning):
+    """A delta above one in the number of records, which is no protection worth the name.
 
+    Publishing one record in n, chosen at random and in full, is (0, 1/n)-differentially private.
 
-T = TypeVar("T")
-
-
-def unquoted(call: Callable[[], T], refusal: str) -> T:
-    """What ``call`` gives; where it fails, ``refusal`` and the kind of failure, nothing more.
-
-    Errors of this package pass: they are written without values. The new error is raised after the
-    handler, because inside of one it would carry the old error along in its context.
-
-    >>> unquoted(lambda: float("a secret"), "the column must hold numbers")
-    Traceback (most recent call last):
-    mustdp.errors.InvalidParameter: the column must hold numbers, got ValueError
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> issubclass(md.types.LargeDelta, Warning)
+    True
     """
-    try:
-        return call()
-    except (MustdpError, MemoryError):
-        raise
-    except Exception as problem:
-        number = problem.errno if isinstance(problem, OSError) else None
-        kind = type(problem).__name__ if number is None else os.strerror(number)
-    raise InvalidParameter(f"{refusal}, got {kind}")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
-from pathlib import Path
-
 #: Largest size accepted anywhere: above it, integers are no longer exact in double precision.
 LARGEST_SIZE = 2**53
 #: More steps than this are refused: no privacy would be left, and counters must stay exact.
@@ -32,38 +28,3 @@ LARGEST_LEDGER = 2**24
 LARGEST_RESULT = 2**24
 #: Seconds that one process of a training run may be told to wait for the others: a day.
 LONGEST_WAIT = 86_400.0
-
-
-class LargeDelta(UserWarning):
-    """A delta above one in the number of records, which is no protection worth the name.
-
-    Publishing one record in n, chosen at random and in full, is (0, 1/n)-differentially private.
-
-    Examples
-    --------
-    >>> import mustdp as md
-    >>> issubclass(md.types.LargeDelta, Warning)
-    True
-    """
-
-
-def warn_of_large_delta(delta: float, n: int) -> None:
-    """Warn with :class:`LargeDelta` of a delta above 1/n; ``n`` must be public, and at least 2.
-
-    A number of records that is private must not come here: a warning would tell of it.
-    """
-    if n >= 2 and delta > 1.0 / n:
-        warnings.warn(
-            f"delta {delta!r} is above one in the number of records, {n}: publishing a record "
-            "chosen at random would be as private; take a delta well below 1/n",
-            LargeDelta,
-            stacklevel=_first_outside(),
-        )
-
-
-def _first_outside() -> int:
-    """The level, for ``warnings.warn``, of the nearest caller outside of this package."""
-    here, level, frame = str(Path(__file__).parent), 1, sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
-        frame, level = frame.f_back, level + 1
-    return level + 1

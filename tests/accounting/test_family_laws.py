@@ -23,7 +23,7 @@ from mustdp.accounting.plan import atoms
 from mustdp.accounting.pld.readoff import DeltaAt
 from mustdp.accounting.subsampling.one_step import upper_bound
 from mustdp.mechanisms.mechanism import GaussianNoise
-from mustdp.sampling.law import stage_law
+from mustdp.sampling.schemes import stage_law
 from mustdp.types import Relation
 from tests.arrays import FloatArray
 

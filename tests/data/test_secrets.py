@@ -22,7 +22,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.errors import InvalidParameter, unquoted
+from mustdp.errors import InvalidParameter
+from mustdp.numerics.checks import unquoted
 from mustdp.types import Reading
 from tests.seams import open_source, replace_floats
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.subsampling import stages as effort
-from mustdp.accounting.subsampling.stages import TAIL, certificate_cost
+from mustdp.accounting.subsampling import one_step
+from mustdp.accounting.subsampling.one_step import TAIL, certificate_cost
 from mustdp.numerics import checks as cost
 from mustdp.numerics.checks import WorkEstimate, check_cost, memory
 from tests.cli.running import check_refused, runner
@@ -64,7 +64,7 @@ def test_more_stages_cost_more() -> None:
 def test_two_wide_stages_are_answered_in_seconds(noise: float, finite: bool) -> None:
     """Minutes, if the first one told all multiplicities apart."""
     scheme = md.must_ww(50, 10_000, 10_000)
-    assert effort.outer_groups(scheme.n, scheme.reduced, TAIL) == 64
+    assert one_step.outer_groups(scheme.n, scheme.reduced, TAIL) == 64
     begun = time.process_time()
     plan = md.repeat(10**9, md.subsample(scheme, md.gaussian(noise_multiplier=noise)))
     bounds = md.account(plan).epsilon(1e-5)
@@ -77,8 +77,8 @@ def test_fewer_multiplicities_are_looser_and_hold(monkeypatch: pytest.MonkeyPatc
     scheme, noise = md.must_ww(10, 300, 300), md.gaussian(noise_multiplier=1000.0)
     fine = md.one_step(scheme, noise, [0.05, 0.2])
     few = certificate_cost(scheme.n, scheme.reduced, TAIL, 64).seconds
-    monkeypatch.setattr(effort, "_SOON", few)
-    assert effort.outer_groups(scheme.n, scheme.reduced, TAIL) == 64
+    monkeypatch.setattr(one_step, "_SOON", few)
+    assert one_step.outer_groups(scheme.n, scheme.reduced, TAIL) == 64
     coarse = md.one_step(scheme, noise, [0.05, 0.2])
     for attained, tight, loose in zip(fine.lower, fine.upper, coarse.upper, strict=True):
         assert attained <= tight < loose < 1.5 * tight

@@ -18,8 +18,7 @@ from scipy.signal import fftconvolve
 
 import mustdp as md
 from mustdp.accounting.plan import describe, plan_from_description
-from mustdp.mechanisms.contract import DiscreteOutcomes, Proof
-from mustdp.mechanisms.mechanism import Noise
+from mustdp.mechanisms.mechanism import DiscreteOutcomes, Noise, Proof
 from mustdp.mechanisms.relation import shift_of
 from mustdp.types import Mechanism, Relation
 from tests.arrays import FloatArray

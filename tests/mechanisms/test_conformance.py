@@ -15,13 +15,15 @@ import pytest
 import mustdp as md
 from mustdp.cli.parameters import as_typed
 from mustdp.errors import Contradiction
-from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Proof
 from mustdp.mechanisms.mechanism import (
     AdditiveNoise,
+    DiscreteOutcomes,
     GaussianNoise,
+    GroupProfiles,
     LaplaceNoise,
     Noise,
     NoiseProfiles,
+    Proof,
 )
 from mustdp.mechanisms.registry import ARGUMENTS, MECHANISMS, RegisteredMechanism, registered
 from mustdp.types import Mechanism

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import mustdp as md
-from mustdp.accounting.subsampling.attained import symmetric
+from mustdp.accounting.subsampling.one_step import symmetric
 from mustdp.mechanisms.mechanism import GaussianNoise
 from mustdp.reproduction import paper_account
 from mustdp.reproduction.paper_account import symmetric_above

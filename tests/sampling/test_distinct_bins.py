@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.sampling.draws import BinRange, distinct_bins
-from mustdp.sampling.epochs import epoch_from_description
+from mustdp.sampling.epochs import BinRange, distinct_bins, epoch_from_description
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value
 
 BINS, TIMES = 5, 2

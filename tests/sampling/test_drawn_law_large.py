@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import mustdp as md
-from mustdp.sampling import draws as occupancy
-from mustdp.sampling import law as windows
+from mustdp.sampling import schemes
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value, p_value_of_numbers
 from tests.sampling.exact_laws import distinct_law
 
@@ -27,7 +26,7 @@ def copies(scheme: md.types.Scheme, group: int, draws: int, seed: int) -> list[i
     return found
 
 
-def level(numbers: list[int], law: windows.Window) -> float:
+def level(numbers: list[int], law: schemes.Window) -> float:
     return p_value_of_numbers(numbers, law.first, law.probabilities)
 
 
@@ -82,10 +81,10 @@ def test_splitting_gives_the_multinomial_law_of_every_slot_and_pair() -> None:
     slots, total = 5, 10**6
     rng = np.random.default_rng(23)
     weights = np.ones(slots, dtype=np.int64)
-    found = np.array([occupancy.split(total, weights, rng) for _ in range(4_000)])
+    found = np.array([schemes.split(total, weights, rng) for _ in range(4_000)])
     assert (found.sum(axis=1) == total).all()
-    one, two = (windows.binomial(total, k, slots, 1e-20) for k in (1, 2))
-    off = windows.binomial(total + 1_000, 1, slots, 1e-20)  # half a standard deviation more
+    one, two = (schemes.binomial(total, k, slots, 1e-20) for k in (1, 2))
+    off = schemes.binomial(total + 1_000, 1, slots, 1e-20)  # half a standard deviation more
     for slot in range(slots):
         assert level(found[:, slot].tolist(), one) > ACCEPT
         assert level(found[:, slot].tolist(), off) < REJECT
@@ -93,24 +92,24 @@ def test_splitting_gives_the_multinomial_law_of_every_slot_and_pair() -> None:
     for a, b in ((0, 1), (1, 2), (2, 3), (0, 4)):
         together = (found[:, a] + found[:, b]).tolist()
         assert level(together, two) > ACCEPT
-        assert level(together, windows.Window(2 * one.first, apart, 0.0, 0.0)) < REJECT
+        assert level(together, schemes.Window(2 * one.first, apart, 0.0, 0.0)) < REJECT
 
 
 def test_splitting_respects_unequal_weights() -> None:
     weights = np.array([5, 0, 1, 3, 1], dtype=np.int64)
     rng = np.random.default_rng(29)
-    found = np.array([occupancy.split(1000, weights, rng) for _ in range(4_000)])
+    found = np.array([schemes.split(1000, weights, rng) for _ in range(4_000)])
     assert (found[:, 1] == 0).all()
     for slot, weight in ((0, 5), (3, 3), (4, 1)):
-        assert level(found[:, slot].tolist(), windows.binomial(1000, weight, 10, 0.0)) > ACCEPT
-    assert level(found[:, 0].tolist(), windows.binomial(1000, 51, 100, 0.0)) < REJECT
+        assert level(found[:, slot].tolist(), schemes.binomial(1000, weight, 10, 0.0)) > ACCEPT
+    assert level(found[:, 0].tolist(), schemes.binomial(1000, 51, 100, 0.0)) < REJECT
 
 
 def test_splitting_more_draws_than_one_binomial_number_can_give() -> None:
-    total = 5 * occupancy.LARGEST_TRIALS + 12_345
+    total = 5 * schemes.LARGEST_TRIALS + 12_345
     rng = np.random.default_rng(31)
     weights = np.ones(3, dtype=np.int64)
-    found = np.array([occupancy.split(total, weights, rng) for _ in range(2_000)])
+    found = np.array([schemes.split(total, weights, rng) for _ in range(2_000)])
     assert (found.sum(axis=1) == total).all()
     tenths = dict(enumerate([0.1, 0.2, 0.2, 0.2, 0.2, 0.1]))
     edges = norm.ppf([0.1, 0.3, 0.5, 0.7, 0.9])

@@ -12,8 +12,7 @@ import pytest
 
 import mustdp as md
 from mustdp.randomness.keys import EPOCHS, Substreams
-from mustdp.sampling.draws import BinRange, portion_of
-from mustdp.sampling.epochs import epoch_from_description
+from mustdp.sampling.epochs import BinRange, epoch_from_description, portion_of
 from mustdp.types import BatchStream
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value, p_value_of_counts
 

@@ -10,8 +10,8 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import NumericalFailure
-from mustdp.sampling import law as law_module
-from mustdp.sampling.law import chain_law, stage_law
+from mustdp.sampling import schemes
+from mustdp.sampling.schemes import chain_law, stage_law
 from mustdp.types import MultiplicityLaw, Stage
 
 
@@ -180,13 +180,13 @@ def test_laws_too_wide_to_be_trusted_are_refused(scheme: md.types.Scheme, reason
 
 def test_errors_add_up_from_stage_to_stage() -> None:
     before = MultiplicityLaw(0, np.array([0.7, 0.3]), 0.0, 1e-3)
-    after = law_module._apply(before, Stage("wr", 5), 10, 1e-30)
+    after = schemes._apply(before, Stage("wr", 5), 10, 1e-30)
     assert after.relative_error >= 1e-3
 
 
 def test_entries_too_small_to_be_accurate_join_the_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a coarse notion of too small, most of the law is dropped, and all of it is counted."""
-    monkeypatch.setattr(law_module, "_UNDERFLOW", 0.02)
+    monkeypatch.setattr(schemes, "_UNDERFLOW", 0.02)
     stages = (Stage("wor", 10), Stage("wr", 200))
     law = chain_law.__wrapped__(30, stages, 1, 1e-30)  # not the cached one
     missing = 1.0 - float(law.probabilities.sum())

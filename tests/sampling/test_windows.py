@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mustdp.errors import NumericalFailure
-from mustdp.sampling import law as windows
-from mustdp.sampling.law import Window
+from mustdp.sampling import schemes
+from mustdp.sampling.schemes import Window
 
 TAILS = st.sampled_from([0.0, 1e-300, 1e-60, 1e-12, 1e-3, 0.4, 0.99])
 
@@ -39,7 +39,7 @@ def test_binomial(size: int, numerator: int, denominator: int, tail: float) -> N
     numerator = min(numerator, denominator)
     p = Fraction(numerator, denominator)
     exact = {k: comb(size, k) * p**k * (1 - p) ** (size - k) for k in range(size + 1)}
-    check(windows.binomial(size, numerator, denominator, tail), exact, tail)
+    check(schemes.binomial(size, numerator, denominator, tail), exact, tail)
 
 
 @given(st.integers(1, 120), st.integers(0, 120), st.integers(0, 120), TAILS)
@@ -52,23 +52,23 @@ def test_hypergeometric(population: int, special: int, drawn: int, tail: float) 
         for k in range(min(special, drawn) + 1)
         if drawn - k <= population - special
     }
-    check(windows.hypergeometric(population, special, drawn, tail), exact, tail)
+    check(schemes.hypergeometric(population, special, drawn, tail), exact, tail)
 
 
 def test_roles_can_be_swapped() -> None:
-    one = windows.hypergeometric(1000, 30, 400, 0.0)
-    two = windows.hypergeometric(1000, 400, 30, 0.0)
+    one = schemes.hypergeometric(1000, 30, 400, 0.0)
+    two = schemes.hypergeometric(1000, 400, 30, 0.0)
     assert one.first == two.first
     np.testing.assert_allclose(one.probabilities, two.probabilities, rtol=1e-13)
 
 
 @pytest.mark.parametrize("tail", [1e-6, 1e-200])
 def test_large_windows_agree_with_scipy(tail: float) -> None:
-    binomial = windows.binomial(10**6, 1, 3, tail)
+    binomial = schemes.binomial(10**6, 1, 3, tail)
     expected = stats.binom.pmf(binomial.values, 10**6, 1 / 3)
     near = expected > 1e-250
     np.testing.assert_allclose(binomial.probabilities[near], expected[near], rtol=1e-9)
-    drawn = windows.hypergeometric(10**6, 3000, 40_000, tail)
+    drawn = schemes.hypergeometric(10**6, 3000, 40_000, tail)
     expected = stats.hypergeom.pmf(drawn.values, 10**6, 3000, 40_000)
     near = expected > 1e-250
     np.testing.assert_allclose(drawn.probabilities[near], expected[near], rtol=1e-8)
@@ -76,18 +76,18 @@ def test_large_windows_agree_with_scipy(tail: float) -> None:
 
 def test_a_chance_near_one_needs_no_wide_window() -> None:
     """The variance decides how wide a window is, not the mean."""
-    window = windows.binomial(2**53, 2**53 - 1, 2**53, 1e-30)
+    window = schemes.binomial(2**53, 2**53 - 1, 2**53, 1e-30)
     assert window.probabilities.size < 100
     assert window.first + window.probabilities.size - 1 == 2**53
-    missed = windows.binomial(2**53, 1, 2**53, 1e-30)
+    missed = schemes.binomial(2**53, 1, 2**53, 1e-30)
     np.testing.assert_allclose(window.probabilities[::-1], missed.probabilities, rtol=1e-13)
 
 
 def test_a_smaller_tail_gives_a_wider_window_and_the_same_entries() -> None:
     widths = []
-    fine = windows.binomial(5000, 1, 7, 0.0)
+    fine = schemes.binomial(5000, 1, 7, 0.0)
     for tail in (0.1, 1e-3, 1e-12, 1e-100):
-        window = windows.binomial(5000, 1, 7, tail)
+        window = schemes.binomial(5000, 1, 7, tail)
         start = window.first - fine.first
         same = fine.probabilities[start : start + window.probabilities.size]
         np.testing.assert_allclose(window.probabilities, same, rtol=1e-12)
@@ -98,11 +98,11 @@ def test_a_smaller_tail_gives_a_wider_window_and_the_same_entries() -> None:
 
 def test_certain_outcomes_are_points() -> None:
     for window, value in (
-        (windows.binomial(9, 0, 5, 0.0), 0),
-        (windows.binomial(9, 5, 5, 0.0), 9),
-        (windows.hypergeometric(9, 9, 4, 0.0), 4),
-        (windows.hypergeometric(9, 4, 9, 0.0), 4),
-        (windows.hypergeometric(9, 0, 4, 0.0), 0),
+        (schemes.binomial(9, 0, 5, 0.0), 0),
+        (schemes.binomial(9, 5, 5, 0.0), 9),
+        (schemes.hypergeometric(9, 9, 4, 0.0), 4),
+        (schemes.hypergeometric(9, 4, 9, 0.0), 4),
+        (schemes.hypergeometric(9, 0, 4, 0.0), 0),
     ):
         assert window.values.tolist() == [value]
         assert window.probabilities.tolist() == [1.0]
@@ -111,13 +111,13 @@ def test_certain_outcomes_are_points() -> None:
 
 def test_windows_that_are_too_wide_are_refused() -> None:
     with pytest.raises(NumericalFailure, match="at most 2000000 are supported"):
-        windows.binomial(2**53, 1, 2, 1e-30)
+        schemes.binomial(2**53, 1, 2, 1e-30)
 
 
 def test_mass_beyond_the_window_is_cut_mass() -> None:
     """What Bernstein's inequality leaves outside is no more than it says, but it is not zero."""
     size, tail = 1_000_000, 1e-20
-    window = windows.binomial(size, 1, 2, tail)
+    window = schemes.binomial(size, 1, 2, tail)
     with mp.workdps(60):
         below = window.first - 1  # the law is symmetric
         term = mp.exp(
@@ -136,6 +136,6 @@ def test_mass_beyond_the_window_is_cut_mass() -> None:
 
 def test_mass_that_underflows_is_cut_mass() -> None:
     """Eleven copies at a chance of 1e-30 each: their mass of 1e-329 is no double, and not zero."""
-    window = windows.binomial(12, 1, 10**30, 0.0)
+    window = schemes.binomial(12, 1, 10**30, 0.0)
     assert window.probabilities.size == 11
     assert window.cut >= 1e-320

@@ -31,32 +31,42 @@ from mustdp.accounting.pld.discretise import (
 )
 from mustdp.accounting.pld.readoff import UpperCurve
 from mustdp.accounting.subsampling.one_step import (
-    GroupProfile,
+    DEPTH,
+    TAIL,
     OneSlopeProfile,
     ReusedDirection,
     ReusedProfile,
     SubsampledProfile,
-    ThinnedSums,
-)
-from mustdp.accounting.subsampling.stages import (
-    DEPTH,
-    TAIL,
     ThinnedProfiles,
+    ThinnedSums,
     stage_profiles,
     staged_inside,
 )
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof, TabulatedProfiles
-from mustdp.mechanisms.mechanism import Noise, dual
+from mustdp.mechanisms.mechanism import (
+    GroupProfile,
+    GroupProfiles,
+    Mechanism,
+    Noise,
+    Proof,
+    TabulatedProfiles,
+    dual,
+)
 from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import TangentTable, chord, hull_slopes, two_sided
 from mustdp.sampling.epochs import RandomAllocation
-from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.schemes import Multistage, Poisson, Scheme, TruncatedPoisson
+from mustdp.sampling.schemes import (
+    MultiplicityLaw,
+    Multistage,
+    Poisson,
+    Scheme,
+    TruncatedPoisson,
+    stage_law,
+)
 
 # Group profiles of a plan that releases several times on the same subset.
 #
@@ -144,7 +154,7 @@ class ComposedProfiles(TabulatedProfiles):
 
 # Named pairs for plans that reuse a subset: what an observer sees who adds the releases up.
 #
-# The data holder's pair is the aligned (reversed, symmetric) one of ``subsampling/attained.py`` in
+# The data holder's pair is the aligned (reversed, symmetric) one of ``subsampling/one_step.py`` in
 # every release. With Gaussian noise of equal size in all R releases, their sum over sqrt(R) is one
 # Gaussian release in which the record counts T times, T = the copies summed over the releases,
 # with shift s / sqrt(R). Adding up is post-processing, so what this pair attains is attained by

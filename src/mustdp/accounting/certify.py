@@ -29,13 +29,11 @@ from mustdp.accounting.pld.readoff import (
 )
 from mustdp.errors import Contradiction, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
-from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
-from mustdp.mechanisms.mechanism import AdditiveNoise
+from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism, Proof, has_proof
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
-from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
-from mustdp.sampling.schemes import Multistage, Poisson, Scheme
+from mustdp.sampling.schemes import MultiplicityLaw, Multistage, Poisson, Scheme, Stage, stage_law
 
 # Pure privacy: the largest loss there is, where a mechanism bounds it, as Laplace noise does.
 #

@@ -12,7 +12,7 @@ from mustdp.numerics.formatting import readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
-    from mustdp.mechanisms.contract import Mechanism
+    from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Sampling
 
 THEOREM = "Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4"

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import LARGEST_NOISE, MOST_STEPS, SMALLEST_NOISE
-from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
-from mustdp.mechanisms.mechanism import AdditiveNoise
+from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism, Proof, has_proof
 from mustdp.mechanisms.registry import described, mechanism_from_description
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling, epoch_from_description

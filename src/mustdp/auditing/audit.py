@@ -21,7 +21,7 @@ from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.formatting import as_stated, readable
-from mustdp.sampling.law import MultiplicityLaw
+from mustdp.sampling.schemes import MultiplicityLaw
 
 if TYPE_CHECKING:
     from torch import Tensor, nn, optim

@@ -11,11 +11,11 @@ from math import isfinite
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import steps_of
-from mustdp.calibration.search import calibrate, noise_of_kind
+from mustdp.calibration.budget import calibrate, noise_of_kind
 from mustdp.errors import InvalidParameter
 from mustdp.execution.processes import Mapper, map_serial
 from mustdp.limits import DELTA_RANGE, MOST_STEPS
-from mustdp.mechanisms.contract import Mechanism, Proof
+from mustdp.mechanisms.mechanism import Mechanism, Proof
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import Display, as_stated, chance_drawn, noise_needed, readable

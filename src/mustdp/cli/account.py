@@ -42,7 +42,6 @@ from mustdp.cli.parameters import (
     word_from,
 )
 from mustdp.errors import InvalidParameter, NotCovered
-from mustdp.limits import warn_of_large_delta
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.formatting import as_stated, chance_drawn, readable
 
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.accounting.plan import Plan
     from mustdp.accounting.views import Renyi, Summary
-    from mustdp.mechanisms.contract import Mechanism
+    from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.reproduction.paper_account import Attained
     from mustdp.sampling.epochs import Sampling
 
@@ -273,6 +272,8 @@ def account(
             return of_event(options.event, plan, options)
     at, (drawn, mechanism, steps) = options.at(), plan.build()
     if options.given == "delta":
+        from mustdp.numerics.checks import warn_of_large_delta
+
         warn_of_large_delta(at, drawn.n)
     request = _Request(drawn, mechanism, steps, plan.run.relation, plan.group, options, at)
     options.check_method(plan.group)

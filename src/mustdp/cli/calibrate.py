@@ -34,7 +34,7 @@ from mustdp.numerics.formatting import as_stated, noise_needed
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
-    from mustdp.mechanisms.contract import Mechanism
+    from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Sampling
 
 # Targets in terms of an attacker, --tpr with --fpr or --advantage: options and answer.

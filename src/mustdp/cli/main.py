@@ -46,11 +46,11 @@ from mustdp.errors import (
     BudgetExceeded,
     ClusterLost,
     InvalidParameter,
+    LargeDelta,
     MissingExtra,
     NumericalFailure,
     WorkerLost,
 )
-from mustdp.limits import LargeDelta
 from mustdp.mechanisms.relation import Relation
 from mustdp.version import __version__
 

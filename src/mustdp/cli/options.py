@@ -26,7 +26,6 @@ from mustdp.limits import (
     MOST_STEPS,
     NOISE_RANGE,
     TARGET_RANGE,
-    warn_of_large_delta,
 )
 from mustdp.mechanisms.registry import ARGUMENTS, Argument, RegisteredMechanism
 from mustdp.mechanisms.registry import BY_NAME as MECHANISMS_BY_NAME
@@ -44,7 +43,7 @@ from mustdp.sampling.catalogue import (
 
 if TYPE_CHECKING:
     from mustdp.ledger.file import LedgerFile
-    from mustdp.mechanisms.contract import Mechanism
+    from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Epoch, Sampling
     from mustdp.sampling.schemes import Scheme
 
@@ -415,6 +414,8 @@ def stated(delta: float | None, n: int | None) -> float:
             f"{usual_delta(n or 10_000)} is usual for n = {n or 10_000}"
         )
     if n is not None:
+        from mustdp.numerics.checks import warn_of_large_delta
+
         warn_of_large_delta(delta, n)
     return delta
 
@@ -634,7 +635,7 @@ class BudgetOptions:
 
 def declared_release(ledger: LedgerFile) -> dict[str, Any]:
     """Noise, delta and relation of the release that comes next in the plan a ledger declares."""
-    from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
+    from mustdp.mechanisms.mechanism import Mechanism, Proof, has_proof
 
     step = ledger.next_step
     if step is None:

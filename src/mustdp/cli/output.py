@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.accounting.risk import Risk
     from mustdp.calibration.budget import PrivacySpent
-    from mustdp.mechanisms.contract import Mechanism
+    from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Sampling
 
 # The progress bar: on standard error, and only if that is a terminal.

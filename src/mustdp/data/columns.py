@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mustdp.errors import InvalidParameter, unquoted
+from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.numerics.checks import frozen
+from mustdp.numerics.checks import frozen, unquoted
 
 # Whether a line is one of names or a record: names are public, a record must never be quoted.
 #
@@ -422,6 +422,8 @@ def _escaped(text: str) -> bool:
 
 #: Where data are said to be on standard input.
 STANDARD_INPUT = "-"
+#: Before the path of a file that DuckDB is to read, and between a database and a table in it.
+ENGINE_MARK = "::"
 
 
 @dataclass(frozen=True)

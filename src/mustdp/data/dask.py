@@ -16,10 +16,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from mustdp.data.columns import ColumnNames, Frame, Source, as_frame, unnamed
-from mustdp.errors import ClusterLost, InvalidParameter, unquoted
+from mustdp.errors import ClusterLost, InvalidParameter
 from mustdp.execution.cluster import Concealed
 from mustdp.extras import required
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.numerics.checks import unquoted
 
 T = TypeVar("T")
 

@@ -16,13 +16,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mustdp.data.columns import Category, Day, Number, Reading, Wanted, quoted, refuse_type
-from mustdp.errors import InvalidParameter, unquoted
+from mustdp.data.columns import (
+    ENGINE_MARK,
+    Category,
+    Day,
+    Number,
+    Reading,
+    Wanted,
+    quoted,
+    refuse_type,
+)
+from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.limits import LARGEST_SIZE
+from mustdp.numerics.checks import unquoted
 
-#: Before the path of a file that DuckDB is to read, and between a database and a table in it.
-MARK = "::"
 _WHITE = " \t\n\r\f\v"
 _INTEGERS = r"u?(tiny|small|big|huge)?int(eger)?|byte|short|long|(small|big)int"
 _FLOATS = r"float|double|real"
@@ -182,7 +190,7 @@ class SparkTable(Engine):
         return found
 
 
-def engine_of(data: Any) -> Engine | None:
+def open_engine(data: Any) -> Engine | None:
     """The engine that holds ``data``, or None where records are read here."""
     given = data.data if isinstance(data, Reading) else data
     module = type(given).__module__.partition(".")[0]
@@ -196,7 +204,7 @@ def engine_of(data: Any) -> Engine | None:
             SparkDialect(),
             given,
         )
-    elif isinstance(given, str) and MARK in given:
+    elif isinstance(given, str) and ENGINE_MARK in given:
         found = _duck_file(given)
     if (
         found is not None
@@ -225,7 +233,7 @@ def _once(pairs: Sequence[tuple[str, str]], where: str) -> dict[str, str]:
 def _duck_file(given: str) -> DuckTable:
     """``duckdb::FILE`` is read by DuckDB; ``FILE.duckdb::TABLE`` is a table of a database."""
     duckdb = required("duckdb", "tables and files of DuckDB")
-    first, _, second = given.partition(MARK)
+    first, _, second = given.partition(ENGINE_MARK)
     path = Path(second if first == "duckdb" else first)
     if not path.is_file():
         raise InvalidParameter.refusing("data", "must be a file that exists", str(path))

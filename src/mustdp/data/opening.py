@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.data.columns import (
+    ENGINE_MARK,
     STANDARD_INPUT,
     ArraySource,
     Category,
@@ -42,9 +43,13 @@ from mustdp.data.columns import (
 from mustdp.data.parquet import ParquetFiles, ParquetSource, column_count
 from mustdp.data.statistical import READERS, StatisticalFile
 from mustdp.data.text import DelimitedText, TextFile
-from mustdp.errors import InvalidParameter, unquoted
+from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.numerics.checks import unquoted
+
+if TYPE_CHECKING:
+    from mustdp.data.engines import Engine
 
 # Files that data are read from: what they must be before anything in them is looked at.
 
@@ -175,6 +180,23 @@ def parquet_folder(folder: Path) -> list[Path]:
     if not found:
         raise InvalidParameter(f"a folder must have {PARQUET} files in it, got {str(folder)!r}")
     return parquet_files(found)
+
+
+# Tables that stay in an engine: their code is loaded where there is one.
+
+#: Modules of the engines' tables.
+_ENGINES = ("duckdb", "_duckdb", "pyspark")
+
+
+def engine_of(data: Any) -> Engine | None:
+    """The engine that holds ``data``, or None where records are read here."""
+    given = data.data if isinstance(data, Reading) else data
+    module = type(given).__module__.partition(".")[0]
+    if module not in _ENGINES and not (isinstance(given, str) and ENGINE_MARK in given):
+        return None
+    from mustdp.data.engines import open_engine
+
+    return open_engine(data)
 
 
 # All records once, in blocks of bounded size: what a release on the whole data reads.

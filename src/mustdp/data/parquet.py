@@ -24,9 +24,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mustdp.data.columns import Conversion, Number, Reading, Selected, Source, TableFrame, Wanted
-from mustdp.errors import InvalidParameter, unquoted
+from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.numerics.checks import unquoted
 
 #: Values of one batch, all columns together, and bytes read of a column chunk at a time. Larger
 #: ones were not faster; without buffers (or mapped into memory) whole column chunks stay resident.

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from mustdp.data.columns import TableFrame
-from mustdp.errors import InvalidParameter, unquoted
+from mustdp.errors import InvalidParameter
 from mustdp.extras import required
+from mustdp.numerics.checks import unquoted
 
 #: The functions of pyreadstat that read what names end in.
 READERS = {

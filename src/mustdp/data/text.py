@@ -39,8 +39,9 @@ from mustdp.data.columns import (
     nulls,
     select,
 )
-from mustdp.errors import InvalidParameter, unquoted
+from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_SIZE
+from mustdp.numerics.checks import unquoted
 
 #: Longest record in bytes: a few megabytes packed must not fill the memory.
 LONGEST_RECORD = 2**24

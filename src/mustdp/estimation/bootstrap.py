@@ -61,15 +61,13 @@ from mustdp.execution.cluster import Concealed, check_dask, check_secure, connec
 from mustdp.execution.processes import one_blas_thread, processors
 from mustdp.extras import installed, required
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
-from mustdp.mechanisms.contract import Mechanism
-from mustdp.mechanisms.mechanism import gaussian
+from mustdp.mechanisms.mechanism import Mechanism, gaussian
 from mustdp.mechanisms.relation import drawn_from, most_copies
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.progress import Progress
 from mustdp.randomness.keys import BatchKey, NoiseSource, Substreams, batch_key, release_key
-from mustdp.sampling.draws import Batch
-from mustdp.sampling.schemes import Multistage, Scheme
+from mustdp.sampling.schemes import Batch, Multistage, Scheme
 
 # The exact totals of all queries of a design: in one process, several, or on Dask.
 
@@ -1322,7 +1320,7 @@ def private_bootstrap(
     population: int | None = None,
     correct_bias: bool = True,
     execution: Execution | None = None,
-    ledger: LedgerOrPath = None,
+    ledger: LedgerOrPath | None = None,
     seed: Any = None,
     progress: Progress | None = None,
 ) -> BootstrapResult:
@@ -1450,7 +1448,8 @@ def private_bootstrap(
     ).spent()
     key = release_key(seed, name="seed")
     privacy = replace(privacy, seeded=key.seeded)
-    check_release(ledger, chosen.scheme, privacy)
+    if ledger is not None:
+        check_release(ledger, chosen.scheme, privacy)
     source = _open(data, names, execution.client)
     drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     ranges = read_ranges(source.columns, lower, upper)
@@ -1470,7 +1469,8 @@ def private_bootstrap(
         source, drawn, exact.stepped, key,
         lower=low, upper=high, stated=chosen, execution=execution, progress=progress,
     )  # fmt: skip
-    charge_release(ledger, chosen.scheme, privacy, label_of(asked))
+    if ledger is not None:
+        charge_release(ledger, chosen.scheme, privacy, label_of(asked))
     released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
         chosen, query, released, exact.deviations**2,

@@ -30,23 +30,28 @@ import numpy as np
 
 from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.errors import InvalidParameter, NotCovered
-from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.numerics import checks
 from mustdp.randomness.keys import NESTED, BatchKey, Substreams, batch_key
 from mustdp.sampling.catalogue import KINDS, Kind
-from mustdp.sampling.draws import (
+from mustdp.sampling.schemes import (
     Batch,
+    Multistage,
+    Poisson,
+    Scheme,
+    Stage,
     allocate,
     check_held,
+    check_stages,
     choose,
     draw_stages,
     drawn,
+    must_ow,
+    must_ww,
     occupied,
     prefers_splitting,
     split,
 )
-from mustdp.sampling.law import Stage, check_stages
-from mustdp.sampling.schemes import Multistage, Poisson, Scheme, must_ow, must_ww
 from mustdp.sampling.streams import BatchStream
 
 # Nested designs: subsets that are drawn once and used again by several subsets drawn from them.

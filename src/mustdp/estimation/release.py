@@ -24,8 +24,7 @@ from mustdp.data.columns import (
     as_reading,
     check_missing,
 )
-from mustdp.data.engines import engine_of
-from mustdp.data.opening import Records, open_records
+from mustdp.data.opening import Records, engine_of, open_records
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.engines import EngineTable, engine_table
 from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece, PushedDown
@@ -51,11 +50,11 @@ from mustdp.estimation.statistics.statistic import (
 from mustdp.estimation.tables import Groups, Lists, Names, read_groupings
 from mustdp.estimation.tables import whole_counts as counts_as_whole
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
-from mustdp.limits import warn_of_large_delta
-from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.checks import warn_of_large_delta
 from mustdp.progress import Progress
 from mustdp.randomness.keys import NoiseSource, release_key
 from mustdp.sampling.schemes import Scheme, wor
@@ -690,7 +689,7 @@ def private_release(
     ranges: Ranges | None = None,
     level: float = 0.95,
     simultaneous: bool = False,
-    ledger: LedgerOrPath = None,
+    ledger: LedgerOrPath | None = None,
     seed: Any = None,
     progress: Progress | None = None,
 ) -> ReleaseResult:
@@ -799,7 +798,10 @@ def private_release(
     columns = Columns.read(columns)
     survey = checks.instance("survey", Survey() if survey is None else survey, Survey)
     ranges = checks.instance("ranges", Ranges() if ranges is None else ranges, Ranges)
-    grouping = survey.groupings(read_groupings(by, groups, total=total, consistent=consistent))
+    grouping = None
+    if not (by is None and groups is None and total is False and consistent is False):
+        grouping = read_groupings(by, groups, total=total, consistent=consistent)
+    grouping = survey.groupings(grouping)
     missing = check_missing(missing_of(data, missing))
     schema = read_schema(
         columns, column_names(data) if columns.names is None else columns.names,
@@ -840,7 +842,8 @@ def private_release(
     )
     key = release_key(seed, name="seed")
     privacy = replace(privacy, seeded=key.seeded)
-    check_release(ledger, OneRelease().scheme, privacy)
+    if ledger is not None:
+        check_release(ledger, OneRelease().scheme, privacy)
     table = open_table(data, schema, {k for one in requests for k in one.columns}, missing, survey)
     read = 0
 
@@ -862,7 +865,8 @@ def private_release(
             warn_of_large_delta(privacy.delta, read)
         if grouping is not None:
             grouping.refuse_other_total(read)
-        charge_release(ledger, OneRelease().scheme, privacy, f"release: {written}"[:200])
+        if ledger is not None:
+            charge_release(ledger, OneRelease().scheme, privacy, f"release: {written}"[:200])
 
     families: list[ReleasedFamily] = []
     source, noise = NoiseSource(key.seed), privacy.noise_multiplier

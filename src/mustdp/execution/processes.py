@@ -301,6 +301,7 @@ def processors() -> int:
 # time: the first one in sets the limit and the last one out lifts it.
 
 
+_THREADPOOLCTL = installed("threadpoolctl")
 _lock = Lock()
 _inside = 0
 _limit: Any = None
@@ -311,9 +312,8 @@ def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread inside the block."""
     global _inside, _limit
     with _lock:
-        if _inside == 0:
-            control = installed("threadpoolctl")
-            _limit = None if control is None else control.threadpool_limits(1, user_api="blas")
+        if _inside == 0 and _THREADPOOLCTL is not None:
+            _limit = _THREADPOOLCTL.threadpool_limits(1, user_api="blas")
         _inside += 1
     try:
         yield

@@ -19,7 +19,7 @@ from mustdp.accounting.plan import Sequence as PlanSequence
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
 from mustdp.extras import required
 from mustdp.interop.events import ReadEvent, UnsupportedEvent, from_dp_event, read_event, repeated
-from mustdp.mechanisms.contract import Mechanism, Proof
+from mustdp.mechanisms.mechanism import Mechanism, Proof
 from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.schemes import Multistage, Poisson, TruncatedPoisson
 

@@ -14,13 +14,13 @@ from mustdp.ledger.ledger import BaseLedger, Ledger
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.sampling.epochs import Sampling
 
-#: What the functions that release something take as ``ledger``.
-LedgerOrPath = BaseLedger | str | os.PathLike[str] | None
+#: What the functions that release something take as ``ledger``, if any.
+LedgerOrPath = BaseLedger | str | os.PathLike[str]
 
 
-def find_ledger(ledger: LedgerOrPath) -> BaseLedger | None:
+def find_ledger(ledger: LedgerOrPath) -> BaseLedger:
     """The ledger itself, or the one at a path, which must be there."""
-    if ledger is None or isinstance(ledger, BaseLedger):
+    if isinstance(ledger, BaseLedger):
         return ledger
     if not isinstance(ledger, str | os.PathLike):
         raise InvalidParameter.refusing(
@@ -42,7 +42,7 @@ def open_existing(path: str | os.PathLike[str]) -> LedgerFile:
 
 
 @contextmanager
-def opened(ledger: LedgerOrPath) -> Iterator[BaseLedger | None]:
+def opened(ledger: LedgerOrPath) -> Iterator[BaseLedger]:
     """The ledger itself, or the one at a path, which is closed afterwards."""
     found = find_ledger(ledger)
     try:
@@ -74,8 +74,6 @@ def check_chargeable(ledger: BaseLedger, scheme: Sampling, privacy: PrivacySpent
 def check_release(ledger: LedgerOrPath, scheme: Sampling, privacy: PrivacySpent) -> None:
     """Refuse what cannot be charged, or would pass the limit; before any data are touched."""
     with opened(ledger) as found:
-        if found is None:
-            return
         plan = check_chargeable(found, scheme, privacy)
         if isinstance(found, LedgerFile):
             found.check(plan)
@@ -89,8 +87,6 @@ def charge_release(
     What is at a path by now may be another ledger, and is asked once more.
     """
     with opened(ledger) as found:
-        if found is None:
-            return
         plan = check_chargeable(found, scheme, privacy)
         if isinstance(found, LedgerFile):
             found.charge(plan, label=label)

@@ -47,8 +47,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 
-from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism, TabulatedProfiles
-from mustdp.mechanisms.mechanism import dual
+from mustdp.mechanisms.mechanism import (
+    DiscreteOutcomes,
+    GroupProfiles,
+    Mechanism,
+    TabulatedProfiles,
+    dual,
+)
 from mustdp.mechanisms.stated import StatedGuarantee
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray

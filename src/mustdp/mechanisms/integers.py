@@ -23,14 +23,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
-from mustdp.mechanisms.contract import (
+from mustdp.mechanisms.mechanism import (
     DiscreteOutcomes,
+    GaussianNoise,
     GroupProfiles,
+    LaplaceNoise,
     Mechanism,
+    Noise,
+    NoiseProfiles,
     OutputLaw,
     Steering,
+    dual,
 )
-from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles, dual
 from mustdp.noise.exact import discrete_gaussian_noise, discrete_laplace_noise
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray

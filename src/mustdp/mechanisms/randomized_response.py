@@ -15,8 +15,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism, TabulatedProfiles
-from mustdp.mechanisms.mechanism import dual
+from mustdp.mechanisms.mechanism import (
+    DiscreteOutcomes,
+    GroupProfiles,
+    Mechanism,
+    TabulatedProfiles,
+    dual,
+)
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.convex import TangentTable, hull_slopes, two_sided

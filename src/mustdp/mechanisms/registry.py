@@ -17,7 +17,7 @@ from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
 
 if TYPE_CHECKING:
-    from mustdp.mechanisms.contract import Mechanism
+    from mustdp.mechanisms.mechanism import Mechanism
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from mustdp.mechanisms.contract import Mechanism
+    from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Epoch, Sampling
     from mustdp.sampling.schemes import Scheme
 

@@ -55,8 +55,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.signal import lfilter
 
-from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism, TabulatedProfiles
-from mustdp.mechanisms.mechanism import dual
+from mustdp.mechanisms.mechanism import (
+    DiscreteOutcomes,
+    GroupProfiles,
+    Mechanism,
+    TabulatedProfiles,
+    dual,
+)
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.convex import TangentTable, chord, two_sided

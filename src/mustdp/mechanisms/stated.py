@@ -23,8 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter
-from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism, TabulatedProfiles
-from mustdp.mechanisms.mechanism import dual
+from mustdp.mechanisms.mechanism import (
+    DiscreteOutcomes,
+    GroupProfiles,
+    Mechanism,
+    TabulatedProfiles,
+    dual,
+)
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Sequence
+import sys
+import warnings
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, LargeDelta, MustdpError
 from mustdp.limits import LARGEST_SIZE, MOST_MEMORY_SHARE, MOST_SECONDS
 
 T = TypeVar("T")
@@ -149,9 +151,57 @@ def immutable(array: NDArray[T]) -> NDArray[T]:  # type: ignore[type-var]
     return copied.reshape(array.shape)
 
 
+# Failures of code that is not ours, without its words: they may quote values of the records.
+#
+# ``float("HIV positive")`` says what it could not read, gzip shows the first bytes of a file, and a
+# user's function may say anything. What is refused here names the place and the kind of failure.
+
+
+def unquoted(call: Callable[[], T], refusal: str) -> T:
+    """What ``call`` gives; where it fails, ``refusal`` and the kind of failure, nothing more.
+
+    Errors of this package pass: they are written without values. The new error is raised after the
+    handler, because inside of one it would carry the old error along in its context.
+
+    >>> unquoted(lambda: float("a secret"), "the column must hold numbers")
+    Traceback (most recent call last):
+    mustdp.errors.InvalidParameter: the column must hold numbers, got ValueError
+    """
+    try:
+        return call()
+    except (MustdpError, MemoryError):
+        raise
+    except Exception as problem:
+        number = problem.errno if isinstance(problem, OSError) else None
+        kind = type(problem).__name__ if number is None else os.strerror(number)
+    raise InvalidParameter(f"{refusal}, got {kind}")
+
+
+def warn_of_large_delta(delta: float, n: int) -> None:
+    """Warn with :class:`LargeDelta` of a delta above 1/n; ``n`` must be public, and at least 2.
+
+    A number of records that is private must not come here: a warning would tell of it.
+    """
+    if n >= 2 and delta > 1.0 / n:
+        warnings.warn(
+            f"delta {delta!r} is above one in the number of records, {n}: publishing a record "
+            "chosen at random would be as private; take a delta well below 1/n",
+            LargeDelta,
+            stacklevel=_first_outside(),
+        )
+
+
+def _first_outside() -> int:
+    """The level, for ``warnings.warn``, of the nearest caller outside of this package."""
+    here, level, frame = str(Path(__file__).parents[1]), 1, sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+        frame, level = frame.f_back, level + 1
+    return level + 1
+
+
 # Work that would not end or not fit is refused beforehand, with the estimate that says so.
 #
-# The estimates stand beside the work (``accounting/subsampling/stages.py``,
+# The estimates stand beside the work (``accounting/subsampling/one_step.py``,
 # ``estimation``); the limits and the words are here. Estimates are rough, within a
 # factor of a few, and the limits are generous: what is refused would have taken a night or filled
 # the machine.

@@ -26,6 +26,7 @@ from mustdp.accounting.families.composition import StepProfile
 from mustdp.accounting.plan import steps_of
 from mustdp.accounting.risk import Risk
 from mustdp.accounting.subsampling.one_slope import Amplification, amplify
+from mustdp.calibration.budget import calibrate
 from mustdp.calibration.compare import (
     Comparison,
     ComparisonRow,
@@ -36,7 +37,6 @@ from mustdp.calibration.compare import (
     epochs_of,
     schemes_of,
 )
-from mustdp.calibration.search import calibrate
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.execution.processes import Mapper, map_serial
 from mustdp.limits import LARGEST_EPSILON, LARGEST_SIZE, MOST_STEPS

@@ -7,8 +7,7 @@ from typing import Literal
 
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.subsampling.one_slope import amplified_delta, base_epsilon
-from mustdp.calibration.budget import Budget, required_delta
-from mustdp.calibration.search import calibrate
+from mustdp.calibration.budget import Budget, calibrate, required_delta
 from mustdp.mechanisms.mechanism import analytic_sigma, classical_sigma, gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks

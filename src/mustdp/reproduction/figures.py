@@ -9,8 +9,7 @@ import numpy as np
 
 from mustdp.accounting.subsampling.one_slope import amplify
 from mustdp.errors import InvalidParameter
-from mustdp.mechanisms.contract import Mechanism
-from mustdp.mechanisms.mechanism import gaussian, laplace
+from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
 from mustdp.numerics.formatting import as_stated
 from mustdp.reporting.plots.drawing import (
     LIGHT,

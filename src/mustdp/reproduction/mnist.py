@@ -45,8 +45,7 @@ from mustdp.reproduction.simulation import (
     simulate,
     time_table,
 )
-from mustdp.sampling.draws import Batch
-from mustdp.sampling.schemes import Scheme
+from mustdp.sampling.schemes import Batch, Scheme
 from mustdp.training.classify import train_classifier
 from mustdp.training.data import DataSet, load_data
 

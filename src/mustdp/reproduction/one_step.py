@@ -11,8 +11,7 @@ from scipy.optimize import brentq
 
 from mustdp.accounting.subsampling.one_slope import Amplification, AmplificationRow, Kind, amplify
 from mustdp.accounting.subsampling.one_step import one_step
-from mustdp.mechanisms.contract import Mechanism
-from mustdp.mechanisms.mechanism import gaussian, laplace
+from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
 from mustdp.progress import Progress
 from mustdp.reproduction.cells import (
     NAMES,

@@ -42,16 +42,14 @@ from mustdp.accounting.pld.discretise import (
     survey,
 )
 from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Question, UpperCurve
-from mustdp.accounting.subsampling.attained import symmetric_threshold
+from mustdp.accounting.subsampling.one_step import symmetric_threshold
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import SMALLEST_DELTA
-from mustdp.mechanisms.contract import PROFILE_ERROR, Mechanism, Proof, has_proof
-from mustdp.mechanisms.mechanism import Noise
+from mustdp.mechanisms.mechanism import PROFILE_ERROR, Mechanism, Noise, Proof, has_proof
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
-from mustdp.sampling.law import MultiplicityLaw
-from mustdp.sampling.schemes import Scheme, TruncatedPoisson
+from mustdp.sampling.schemes import MultiplicityLaw, Scheme, TruncatedPoisson
 
 # The profile of the symmetric pair, rounded up.
 

@@ -1,46 +1,732 @@
 """Sampling schemes: frozen descriptions of a random draw that draw batches and are charged for
 them.
+
+What a draw is made of stands before the schemes: stages, the law of the multiplicity (how often a
+group of records occurs in one draw), batches and how they are drawn.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import generator
-from mustdp.sampling.catalogue import BY_NAME, COMPARED, name_of
-from mustdp.sampling.draws import Batch, choose, draw_poisson, draw_stages, drawn
-from mustdp.sampling.law import (
-    TAIL,
-    MultiplicityLaw,
-    Stage,
-    Window,
-    as_law,
-    binomial,
-    chain_law,
-    check_stages,
-    hypergeometric,
-    read_stage,
-    reduce_stages,
-)
+from mustdp.sampling.catalogue import BY_NAME, COMPARED, KINDS, Kind, name_of
 
 if TYPE_CHECKING:
     from mustdp.randomness.keys import BatchKey
     from mustdp.sampling.streams import BatchStream
 
-# What every scheme can do: draw, know its law, describe itself.
+# Stages of a draw, and the multiplicity law: how often a group of records occurs in one draw.
 #
-# The schemes themselves are in ``scheme.py``.
+# A stage draws M entries out of N. If i of the N entries are special, the number j of special ones
+# among the M drawn is hypergeometric(N, i, M) without replacement and binomial(M, i/N) with. The
+# law of a multistage draw is the product of these kernels started at i = (number of special
+# records).
+#
+# Laws are truncated where what is left out is below a stated mass, down to about 1e-300 per stage,
+# where double precision ends. The mass that was cut is carried along in ``cut`` and never dropped:
+# anyone who uses the law for a privacy bound adds it to delta. In exact terms, with e the relative
+# error, an entry p and the true probability t satisfy ``p (1 - e) <= t``, and the sum of all ``t -
+# p (1 + e)``, where positive, is at most ``cut``.
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Draw ``size`` entries without (``wor``) or with (``wr``) replacement.
+
+    Parameters
+    ----------
+    kind : {"wor", "wr"}
+        Whether entries are drawn without or with replacement.
+    size : int
+        How many entries are drawn, at least 1.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> md.types.Stage("wor", 50)
+    Stage(kind='wor', size=50)
+    """
+
+    kind: Kind
+    size: int
+
+    def __post_init__(self) -> None:
+        checks.choice("stage kind", self.kind, KINDS)
+        object.__setattr__(self, "size", checks.integer("stage size", self.size, 1))
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.size}"
+
+
+def read_stage(given: object, number: int) -> Stage:
+    """Read a ``(kind, size)`` pair; messages name it as stage ``number``."""
+    if isinstance(given, Stage):
+        return given
+    if not (isinstance(given, tuple | list) and len(given) == 2):
+        raise InvalidParameter(
+            f"stage {number} must be a (kind, size) pair such as ('wor', 118), got {given!r}"
+        )
+    kind, size = given
+    checks.choice(f"kind of stage {number}", kind, KINDS)
+    return Stage(kind, checks.integer(f"size of stage {number}", size, 1))
+
+
+def reduce_stages(population: int, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the shortest list of stages whose multiset has exactly the same law.
+
+    Entries taken without replacement from an exchangeable list are again such a list: a ``wor``
+    stage after any other only shortens it. A ``wor`` stage that takes everything changes nothing.
+    What is left is at most one ``wor`` stage, in front, and any number of ``wr`` stages.
+
+    >>> reduce_stages(9, [Stage("wr", 6), Stage("wor", 4)])
+    (Stage(kind='wr', size=4),)
+    """
+    reduced: list[Stage] = []
+    for stage in stages:
+        if stage.kind == "wor" and reduced:
+            reduced[-1] = Stage(reduced[-1].kind, stage.size)
+        else:
+            reduced.append(stage)
+    if len(reduced) > 1 and reduced[0] == Stage("wor", population):
+        del reduced[0]
+    return tuple(reduced)
+
+
+def check_stages(
+    population: int, stages: Sequence[Stage], names: Sequence[str] | None = None
+) -> None:
+    """Refuse a ``wor`` stage that asks for more entries than there are."""
+    if names is None:
+        names = [f"size of stage {number}" for number in range(1, len(stages) + 1)]
+    available, source = population, "n"
+    for stage, name in zip(stages, names, strict=True):
+        if stage.kind == "wor" and stage.size > available:
+            raise InvalidParameter.refusing(
+                name,
+                f"must be at most {{{source}}} = {available} when drawn without replacement",
+                stage.size,
+                mentions=(source,),
+            )
+        available, source = stage.size, name
+
+
+# Binomial and hypergeometric probabilities on a window that holds all but a stated mass.
+#
+# Both laws are unimodal with rational ratios of neighbours, so they are built outwards from the
+# mode as running products of those ratios and normalised by their sum. No gamma function is
+# involved: each step costs at most five roundings, so an entry d steps from the mode is off by at
+# most 5 d u (u = unit roundoff) and the sum by 5 u times the mean of d, which is at most one more
+# than the standard deviation. ``8 u (length + deviation + 4)`` covers both, and the summation, for
+# any size of the population.
+#
+# How far to go is decided by Bernstein's inequality, which holds for the binomial and, by Hoeffding
+# (1963, J. Amer. Statist. Assoc. 58, Theorem 4), for the hypergeometric law too. The sum that
+# normalises is always taken over all but 1e-20 of the mass, also where the caller allows more to be
+# cut, so that a generous ``tail`` costs mass at the ends and no accuracy in what is kept.
+
+#: Widest window that is built; wider laws are refused rather than approximated.
+WIDEST = 2_000_000
+#: No window is cut finer than this: double precision ends soon below.
+FINEST_TAIL = 1e-300
+#: The normalising sum misses at most this much, whatever the caller lets go.
+_NORMALISED = 1e-20
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """Probabilities of ``first, first + 1, …`` and the mass that is missing.
+
+    Every entry is within ``relative_error`` of the mass it stands for, and ``cut`` bounds all the
+    mass that the entries do not stand for.
+    """
+
+    first: int
+    probabilities: FloatArray
+    cut: float
+    relative_error: float
+
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """The integers the probabilities belong to."""
+        return np.arange(self.first, self.first + self.probabilities.size, dtype=np.int64)
+
+
+def binomial(size: int, numerator: int, denominator: int, tail: float) -> Window:
+    """Law of the number of successes in ``size`` trials of chance numerator/denominator."""
+    if numerator == 0:
+        return _point(0)
+    if numerator == denominator:
+        return _point(size)
+    odds = numerator / (denominator - numerator)
+
+    def ratio(k: FloatArray) -> FloatArray:
+        return (size - k) / (k + 1.0) * odds
+
+    mode = min(((size + 1) * numerator) // denominator, size)
+    return _grow(ratio, 0, mode, size, _variance(size, numerator, denominator), tail)
+
+
+def hypergeometric(population: int, special: int, drawn: int, tail: float) -> Window:
+    """Law of the special entries among ``drawn`` taken without replacement from ``population``."""
+    low, high = max(0, drawn - (population - special)), min(special, drawn)
+    if low == high:
+        return _point(low)
+    ordinary = population - special
+
+    def ratio(k: FloatArray) -> FloatArray:
+        return ((special - k) / (k + 1.0)) * ((drawn - k) / (ordinary - drawn + k + 1.0))
+
+    mode = min(max(((drawn + 1) * (special + 1)) // (population + 2), low), high)
+    # The law stays the same when the roles of `special` and `drawn` are swapped.
+    variance = min(_variance(drawn, special, population), _variance(special, drawn, population))
+    return _grow(ratio, low, mode, high, variance, tail)
+
+
+def _variance(size: int, numerator: int, denominator: int) -> float:
+    """Variance of the binomial law."""
+    return size * (numerator / denominator) * ((denominator - numerator) / denominator)
+
+
+def _point(value: int) -> Window:
+    return Window(value, frozen(np.ones(1)), 0.0, 0.0)
+
+
+def _grow(
+    ratio: Callable[[FloatArray], FloatArray],
+    low: int,
+    mode: int,
+    high: int,
+    variance: float,
+    tail: float,
+) -> Window:
+    """Multiply ratios outwards from the mode, normalise, and cut both ends to ``tail``."""
+    side = max(tail, FINEST_TAIL) / 4.0  # half of the tail is Bernstein's, half is cut below
+    far = min(side, _NORMALISED)
+    distance = _reach(variance, far)
+    first, last = max(low, mode - distance), min(high, mode + distance)
+    if last - first + 1 > WIDEST:
+        raise NumericalFailure(
+            f"the multiplicity law has {last - first + 1} values that matter "
+            f"(around {mode}); at most {WIDEST} are supported"
+        )
+    beyond = far * ((first > low) + (last < high))
+    up = np.cumprod(ratio(np.arange(mode, last, dtype=np.float64)))
+    down = np.cumprod(1.0 / ratio(np.arange(mode - 1, first - 1, -1, dtype=np.float64)))
+    weights = np.concatenate([down[::-1], [1.0], up])
+    total = float(weights.sum())
+    below, above = np.cumsum(weights), np.cumsum(weights[::-1])
+    start = int(np.searchsorted(below, side * total, side="right"))
+    stop = weights.size - int(np.searchsorted(above, side * total, side="right"))
+    removed = (below[start - 1] if start else 0.0) + (
+        above[weights.size - stop - 1] if stop < weights.size else 0.0
+    )
+    # A part in a thousand covers the rounding of the sums, FINEST_TAIL what underflowed in them.
+    cut = beyond + 1.001 * float(removed) / total
+    if stop - start < weights.size:
+        cut += FINEST_TAIL / 4.0
+    probabilities = weights[start:stop] / total
+    error = 8.0 * (probabilities.size + math.sqrt(variance) + 4.0) * ROUNDOFF
+    return Window(first + start, frozen(probabilities), cut, error)
+
+
+def _reach(variance: float, mass: float) -> int:
+    """Distance from the mode beyond which either side holds at most ``mass``.
+
+    Bernstein: P(X - mean >= d) <= exp(-d^2 / (2 (variance + d/3))), both sides; the mode is within
+    one of the mean.
+    """
+    nats = -math.log(mass)
+    return math.ceil(nats / 3 + math.sqrt(nats * nats / 9 + 2 * variance * nats)) + 2
+
+
+# The law of a draw.
+
+#: Mass that a law may leave out unless the caller asks for more or less.
+TAIL = 1e-300
+#: Entries of one stage's kernel that are worked through at most; a row counts for 500 or more.
+_LARGEST_KERNEL = 100_000_000
+_ROW = 500
+#: However rarely a row of a kernel is reached, all but this much of it is kept.
+_COARSEST_ROW = 1e-3
+#: Products of weights and rows below this have lost digits; they join the cut.
+_UNDERFLOW = 1e-306
+
+
+class MultiplicityLaw(Window):
+    """The law of the multiplicity J: probabilities of ``first, first + 1, …`` and the cut mass.
+
+    Parameters
+    ----------
+    first : int
+        The smallest multiplicity that has a probability here.
+    probabilities : ndarray
+        Probabilities of ``first, first + 1, …``.
+    cut : float
+        All the mass that the probabilities do not stand for; anyone who bounds a delta adds it.
+    relative_error : float
+        How far every probability may be off, as a share of it.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> law = md.wr(1000, 10).law()
+    >>> print(f"{law.zero:.4f} {law.mean:.2f}")
+    0.9900 0.01
+    """
+
+    @property
+    def eta(self) -> float:
+        """P(J >= 1), summed over j >= 1 so that small values keep their digits."""
+        return float(self.positive.sum())
+
+    @property
+    def zero(self) -> float:
+        """P(J = 0)."""
+        return float(self.probabilities[0]) if self.first == 0 else 0.0
+
+    @cached_property
+    def support(self) -> FloatArray:
+        """The multiplicities that occur, as floats; a first stage of one record skips many."""
+        return frozen(self.values[self.probabilities > 0].astype(np.float64))
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Probabilities of the multiplicities that occur, none of them zero."""
+        return frozen(self.probabilities[self.probabilities > 0])
+
+    @property
+    def positive(self) -> FloatArray:
+        """Probabilities of the multiplicities that occur and are at least one."""
+        return self.weights[self.support > 0]
+
+    @property
+    def positive_values(self) -> FloatArray:
+        """The multiplicities that occur and are at least one, as floats."""
+        return self.support[self.support > 0]
+
+    @property
+    def mean(self) -> float:
+        """Expected multiplicity, of the part that was kept."""
+        return float(self.positive @ self.positive_values)
+
+    def coarsened(self, most: int, *, up: bool) -> MultiplicityLaw:
+        """The law with fewer positive multiplicities: neighbours share one of their values.
+
+        Rounding up serves upper bounds, because profiles grow with the group; rounding down serves
+        lower bounds. Zero stays by itself.
+
+        Parameters
+        ----------
+        most : int
+            How many positive multiplicities are left at most.
+        up : bool
+            Whether neighbours share the largest of their values, or the smallest.
+
+        Returns
+        -------
+        MultiplicityLaw
+            The law itself where it has no more than ``most``.
+        """
+        values = self.positive_values
+        if values.size <= most:
+            return self
+        width = math.ceil((values[-1] - values[0] + 1) / most)
+        cell = ((values - values[0]) // width).astype(np.int64)
+        sums = np.bincount(cell, weights=self.positive)
+        ends = values[0] + (np.arange(sums.size) + (1.0 if up else 0.0)) * width - (1 if up else 0)
+        spread = np.zeros(int(ends[-1]) - self.first + 1)
+        spread[ends.astype(np.int64) - self.first] = sums
+        if self.first == 0:
+            spread[0] = self.probabilities[0]
+        error = self.relative_error + width * ROUNDOFF
+        return MultiplicityLaw(self.first, frozen(spread), self.cut, error)
+
+    def dense(self) -> FloatArray:
+        """Probabilities from multiplicity 0 on.
+
+        Returns
+        -------
+        ndarray
+            ``p_0, p_1, …``, read-only.
+        """
+        return frozen(np.concatenate([np.zeros(self.first), self.probabilities]))
+
+
+@lru_cache(maxsize=1024)
+def stage_law(stage: Stage, population: int, special: int, tail: float = TAIL) -> MultiplicityLaw:
+    """Law of the special entries after one stage that starts with ``special`` among them."""
+    return as_law(_kernel_row(stage, population, special, tail))
+
+
+@lru_cache(maxsize=64)
+def chain_law(
+    population: int, stages: tuple[Stage, ...], special: int, tail: float = TAIL
+) -> MultiplicityLaw:
+    """Law after all ``stages``, started with ``special`` of ``population`` records."""
+    share = tail / len(stages)
+    law = stage_law(stages[0], population, special, share)
+    for before, stage in pairwise(stages):
+        law = _apply(law, stage, before.size, share)
+    return law
+
+
+def as_law(window: Window) -> MultiplicityLaw:
+    """Read a window of probabilities as a multiplicity law."""
+    return MultiplicityLaw(window.first, window.probabilities, window.cut, window.relative_error)
+
+
+def _kernel_row(stage: Stage, population: int, special: int, tail: float) -> Window:
+    if stage.kind == "wor":
+        return hypergeometric(population, special, stage.size, tail)
+    return binomial(stage.size, special, population, tail)
+
+
+def _apply(law: MultiplicityLaw, stage: Stage, population: int, tail: float) -> MultiplicityLaw:
+    """Mix the rows of the stage's kernel with the weights of ``law``."""
+    mixture, cut, error, work = _MixedLaw(stage), law.cut + _UNDERFLOW, 0.0, 0
+    share = max(tail, FINEST_TAIL) / law.probabilities.size
+    for special, weight in zip(law.values.tolist(), law.probabilities.tolist(), strict=True):
+        if weight == 0.0:
+            continue
+        # A row that is rarely reached may be cut earlier: its cut counts only weight times.
+        own_tail = min(_COARSEST_ROW, share / weight)
+        row = _kernel_row(stage, population, special, own_tail)
+        work += _ROW + row.probabilities.size
+        if work > _LARGEST_KERNEL:
+            raise NumericalFailure(
+                f"the law of stage {stage} mixes {law.probabilities.size} rows of about "
+                f"{row.probabilities.size} values; at most {_LARGEST_KERNEL} values are supported"
+            )
+        mixture.add(weight, row)
+        cut += weight * row.cut
+        error = max(error, row.relative_error)
+    first, probabilities, dropped = mixture.trimmed()
+    error += law.relative_error + (law.probabilities.size + 1) * ROUNDOFF
+    return MultiplicityLaw(first, frozen(probabilities), cut + dropped, error)
+
+
+class _MixedLaw:
+    """A sum of weighted windows, on an array that grows as they arrive."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._first = 0
+        self._values = np.zeros(0)
+
+    def add(self, weight: float, row: Window) -> None:
+        """Add ``weight`` times ``row``."""
+        if not self._values.size:
+            self._first = row.first
+        start, stop = row.first, row.first + row.probabilities.size
+        end = self._first + self._values.size
+        if start < self._first or stop > end:
+            self._grow(min(start, self._first), max(stop, end))
+        self._values[start - self._first : stop - self._first] += weight * row.probabilities
+
+    def _grow(self, low: int, high: int) -> None:
+        if high - low > WIDEST:
+            raise NumericalFailure(
+                f"the law of stage {self._stage} spreads over {high - low} values or more; "
+                f"at most {WIDEST} are supported"
+            )
+        spare = (high - low) // 2
+        low, high = max(0, low - spare), high + spare
+        wider = np.zeros(high - low)
+        wider[self._first - low : self._first - low + self._values.size] = self._values
+        self._first, self._values = low, wider
+
+    def trimmed(self) -> tuple[int, FloatArray, float]:
+        """First value, probabilities, and the mass of entries too small to be accurate."""
+        small = self._values < _UNDERFLOW
+        dropped = float(self._values[small].sum())
+        kept = np.flatnonzero(~small)
+        values = np.where(small, 0.0, self._values)[kept[0] : kept[-1] + 1]
+        return self._first + int(kept[0]), values, dropped
+
+
+# One draw: distinct record indices and how often each was drawn.
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Batch:
+    """A multiset of records.
+
+    The order of the indices carries no meaning, and batches that differ only in it are equal. An
+    empty batch is a valid batch. The arrays are read-only copies of what was given.
+
+    Parameters
+    ----------
+    indices : array_like of int
+        The records drawn, each once, by their numbers from 0 on.
+    counts : array_like of int
+        How often each was drawn, at least once.
+
+    Raises
+    ------
+    InvalidParameter
+        The indices are not distinct, or the counts are not as many.
+
+    Examples
+    --------
+    >>> Batch([7, 2], [1, 3]).rows()
+    array([7, 2, 2, 2])
+    """
+
+    indices: IntArray
+    counts: IntArray
+
+    def __post_init__(self) -> None:
+        indices = _integers("indices", self.indices, 0)
+        counts = _integers("counts", self.counts, 1)
+        if counts.size != indices.size:
+            raise InvalidParameter(
+                f"counts must hold one entry for each of the {indices.size} indices, "
+                f"got {counts.size}"
+            )
+        if np.unique(indices).size != indices.size:
+            raise InvalidParameter("indices must be distinct, got some more than once")
+        object.__setattr__(self, "indices", frozen(indices))
+        object.__setattr__(self, "counts", frozen(counts))
+
+    @property
+    def size(self) -> int:
+        """Number of draws, copies counted: the sum of the counts."""
+        return int(self.counts.sum())
+
+    @property
+    def distinct(self) -> int:
+        """Number of distinct records."""
+        return int(self.indices.size)
+
+    def rows(self) -> IntArray:
+        """The multiset written out: every index as often as it was drawn.
+
+        Returns
+        -------
+        ndarray of int
+            One entry for every draw, ``size`` of them.
+        """
+        return np.repeat(self.indices, self.counts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Batch):
+            return NotImplemented
+        mine, theirs = np.argsort(self.indices), np.argsort(other.indices)
+        return np.array_equal(self.indices[mine], other.indices[theirs]) and np.array_equal(
+            self.counts[mine], other.counts[theirs]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
+        # Arrays come out of a pickle writable; this way a batch stays frozen on its way.
+        return drawn, (self.indices, self.counts)
+
+
+def drawn(indices: IntArray, counts: IntArray) -> Batch:
+    """Wrap fresh arrays that are known to be a batch: no copy, no check."""
+    batch = object.__new__(Batch)
+    object.__setattr__(batch, "indices", frozen(indices))
+    object.__setattr__(batch, "counts", frozen(counts))
+    return batch
+
+
+def _integers(name: str, values: object, least: int) -> IntArray:
+    allowed = f"{name} must be a one-dimensional list of integers >= {least}"
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InvalidParameter(f"{allowed}, got {values!r}") from None
+    if array.ndim != 1 or not (array.dtype.kind in "iu" or array.size == 0):
+        raise InvalidParameter(f"{allowed}, got {values!r}")
+    if array.size and array.min() < least:
+        raise InvalidParameter(f"{allowed}, got {int(array.min())} among them")
+    if array.size and array.max() > np.iinfo(np.int64).max:
+        raise InvalidParameter(f"{allowed} and below 2**63, got {int(array.max())} among them")
+    return np.array(array, dtype=np.int64)
+
+
+# How often each slot is hit: the counts behind every draw with replacement.
+#
+# Three ways to the same law, chosen by what they cost. Few hits on many slots are sorted; many
+# hits on few slots are counted one by one; and where the hits outnumber the slots by far (a bag of
+# little bootstraps draws n times on a few thousand slots) the total is split in halves over a
+# binary tree of the slots, one binomial number per node, so that the cost follows the slots and
+# not the hits. The counts of the halves given their total are binomial with the exact share of the
+# left half, so no rounding builds up along the slots.
+
+
+#: Slots beyond the number of hits up to which counting on a full array beats sorting.
+_SPARE_SLOTS = 1_000
+#: Hits per slot, and per level of the tree, from which splitting beats drawing one by one.
+_HITS_PER_SLOT = 30
+_HITS_PER_LEVEL = 2_500
+#: Hits that are drawn in one go when they are counted one by one.
+_PORTION = 1 << 20
+#: Largest number of trials given to numpy's binomial sampler. Its rejection step rounds with an
+#: absolute error near ``trials * 2**-53``: at 2**53 trials the variance comes out 6 % too small.
+LARGEST_TRIALS = 1 << 32
+
+
+def allocate(hits: int, slots: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Throw ``hits`` uniformly on ``slots``; return the slots that were hit and how often each."""
+    if prefers_splitting(hits, slots):
+        return occupied(split(hits, np.ones(slots, dtype=np.int64), rng))
+    if slots > hits + _SPARE_SLOTS:
+        places, edges = _runs(rng.integers(slots, size=hits))
+        return places, edges[1:] - edges[:-1]
+    return occupied(_counted(hits, slots, rng))
+
+
+def gather(counts: IntArray, slots: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Throw groups of hits, each as one, uniformly on ``slots`` and add up what falls together.
+
+    ``counts`` must be exchangeable, that is in an order that carries no information: then it does
+    not matter which of the sorted places is given to which group, and no group has to be followed.
+    Counts that come from :func:`allocate` or from here are exchangeable, because the slots are.
+    """
+    places = rng.integers(slots, size=counts.size)
+    if slots <= counts.size + _SPARE_SLOTS:
+        # Sums of counts stay below 2**53 and are exact as floats.
+        return occupied(np.bincount(places, weights=counts).astype(np.int64))
+    places, edges = _runs(places)
+    return places, np.add.reduceat(counts, edges[:-1])
+
+
+def occupied(counts: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the slots whose count is not zero, and their counts."""
+    slots = counts.nonzero()[0]
+    return slots, counts[slots]
+
+
+def prefers_splitting(hits: int, slots: int) -> bool:
+    """Whether hits are cheaper to split over the slots than to draw one by one."""
+    return hits > _HITS_PER_SLOT * slots + _HITS_PER_LEVEL * slots.bit_length()
+
+
+def split(total: int, weights: IntArray, rng: np.random.Generator) -> IntArray:
+    """Multinomial counts of ``total`` draws on slots of the given integer weights."""
+    depth = (weights.size - 1).bit_length()
+    leaves = np.zeros(1 << depth, dtype=np.int64)
+    leaves[: weights.size] = weights
+    levels = [leaves]
+    while levels[-1].size > 1:
+        levels.append(levels[-1][0::2] + levels[-1][1::2])
+    counts = np.array([total], dtype=np.int64)
+    for parents, children in zip(levels[:0:-1], levels[-2::-1], strict=True):
+        left = _binomial(counts, children[0::2] / np.maximum(parents, 1), rng)
+        halves = np.empty(children.size, dtype=np.int64)
+        halves[0::2], halves[1::2] = left, counts - left
+        counts = halves
+    return counts[: weights.size]
+
+
+def _binomial(trials: IntArray, chance: NDArray[np.float64], rng: np.random.Generator) -> IntArray:
+    """Binomial numbers; more than ``LARGEST_TRIALS`` trials are made in several goes."""
+    goes, rest = np.divmod(trials, LARGEST_TRIALS)
+    successes = rng.binomial(rest, chance)
+    for place in goes.nonzero()[0]:
+        successes[place] += rng.binomial(LARGEST_TRIALS, chance[place], size=goes[place]).sum()
+    return successes
+
+
+def _counted(hits: int, slots: int, rng: np.random.Generator) -> IntArray:
+    portion = max(_PORTION, slots)
+    if hits <= portion:
+        return np.bincount(rng.integers(slots, size=hits)).astype(np.int64, copy=False)
+    counts = np.zeros(slots, dtype=np.int64)
+    for done in range(0, hits, portion):
+        places = rng.integers(slots, size=min(portion, hits - done))
+        counts += np.bincount(places, minlength=slots)
+    return counts
+
+
+def _runs(places: IntArray) -> tuple[IntArray, IntArray]:
+    """Sort in place; return the distinct places, and where the run of each begins and all end."""
+    places.sort()
+    changes = np.empty(places.size + 1, dtype=np.bool_)
+    changes[0] = changes[-1] = True
+    np.not_equal(places[1:], places[:-1], out=changes[1:-1])
+    edges = changes.nonzero()[0]
+    return places[edges[:-1]], edges
+
+
+# How batches are drawn: cost follows the batch, never n.
+#
+# A multistage draw is made from its last stage backwards. The m draws of the last stage fall on the
+# slots of the stage before it; only the slots that were hit need to be filled, and each of them is
+# filled by one draw of that stage. So an unused slot costs nothing, and a batch of m draws
+# costs O(min(m, slots)) however large n and the stages in between are.
+
+
+#: Most distinct entries that one draw may have to hold.
+LARGEST_BATCH = 1 << 31
+
+
+def draw_poisson(n: int, rate: float, rng: np.random.Generator) -> Batch:
+    """Take every record independently with chance ``rate``.
+
+    A binomial size and then that many records without replacement have the same law. For n beyond
+    the reach of the binomial sampler, records are hit Poisson(-n log(1 - rate)) times in all, with
+    replacement: the hits on one record are then independent of those on any other, and the chance
+    of at least one is ``rate``.
+    """
+    if n * rate > LARGEST_BATCH:
+        allowed = f"must be at most 2**31 / {{n}} = {LARGEST_BATCH / n:g} for a batch to be held"
+        raise InvalidParameter.refusing("rate", allowed, repr(rate), mentions=("n",))
+    if n <= LARGEST_TRIALS:
+        indices = choose(n, int(rng.binomial(n, rate)), rng)
+    else:
+        indices, _ = allocate(int(rng.poisson(-n * math.log1p(-rate))), n, rng)
+    return drawn(indices, np.ones(indices.size, dtype=np.int64))
+
+
+def draw_stages(n: int, stages: Sequence[Stage], rng: np.random.Generator) -> Batch:
+    """Draw reduced stages: at most one ``wor`` in front, any number of ``wr`` after it."""
+    last = len(stages) - 1
+    slots = stages[last - 1].size if last else n
+    check_held(stages[last].size, slots)
+    if stages[last].kind == "wor":
+        indices = choose(n, stages[last].size, rng)
+        return drawn(indices, np.ones(indices.size, dtype=np.int64))
+    indices, counts = allocate(stages[last].size, slots, rng)
+    for place in range(last - 1, -1, -1):
+        if stages[place].kind == "wor":
+            # The counts are exchangeable over the slots, so any order of the records will do.
+            return drawn(choose(n, counts.size, rng), counts)
+        indices, counts = gather(counts, stages[place - 1].size if place else n, rng)
+    return drawn(indices, counts)
+
+
+def choose(n: int, size: int, rng: np.random.Generator) -> IntArray:
+    """Return ``size`` distinct numbers below ``n``, in an order that carries no meaning."""
+    return rng.choice(n, size, replace=False, shuffle=False).astype(np.int64, copy=False)
+
+
+def check_held(draws: int, slots: int) -> None:
+    """Refuse, before any work, a draw with more distinct entries than can be held."""
+    if min(draws, slots) > LARGEST_BATCH:
+        raise InvalidParameter(
+            f"the size of a draw must be at most 2**31 = {LARGEST_BATCH} to be held "
+            f"(here from {slots} entries), got {draws}"
+        )
+
+
+# What every scheme can do: draw, know its law, describe itself.
 
 
 class Scheme(ABC):

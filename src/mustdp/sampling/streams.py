@@ -21,9 +21,16 @@ from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BATCHES, EPOCHS, GROUPS, BatchKey, Substreams, batch_key
 from mustdp.sampling.catalogue import EPOCH_NAMES
-from mustdp.sampling.draws import Batch, BinRange, draw_shuffled, drawn, portion_of
-from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, epoch_from_description
-from mustdp.sampling.schemes import Poisson, Scheme, scheme_from_description
+from mustdp.sampling.epochs import (
+    BinRange,
+    Epoch,
+    RandomAllocation,
+    Sampling,
+    draw_shuffled,
+    epoch_from_description,
+    portion_of,
+)
+from mustdp.sampling.schemes import Batch, Poisson, Scheme, drawn, scheme_from_description
 
 _FORMAT = "mustdp batch stream"
 #: Of the stored position of a stream.

@@ -138,10 +138,12 @@ def _linear(data: DataSet, request: TrainingRequest) -> NDArray[Any]:
     recipe = Recipe(request.budget, request.max_grad_norm, rates, start=0.0)
     key = batch_key(request.seed)
     privacy = replace(request.budget.spent(), seeded=key.seeded)
-    check_release(request.ledger, request.budget.scheme, privacy)
+    if request.ledger is not None:
+        check_release(request.ledger, request.budget.scheme, privacy)
     noise = exact_noise(records, recipe, NoiseSource(key.seed))
     label = f"training: linear model on {data.name}"
-    charge_release(request.ledger, request.budget.scheme, privacy, label)
+    if request.ledger is not None:
+        charge_release(request.ledger, request.budget.scheme, privacy, label)
     weights = descend(records, recipe, key, request.on_step, noise).weights
     if request.save is not None:
         content = io.BytesIO()

@@ -8,9 +8,9 @@ import mpmath as mp
 import numpy as np
 
 from mustdp.accounting.pld.discretise import family_pair
-from mustdp.accounting.subsampling import attained
+from mustdp.accounting.subsampling import one_step
 from mustdp.mechanisms.mechanism import GaussianNoise
-from mustdp.sampling.law import stage_law
+from mustdp.sampling.schemes import stage_law
 from mustdp.types import MultiplicityLaw, Stage
 
 
@@ -46,9 +46,9 @@ def test_wide_laws_are_coarsened_on_the_safe_side() -> None:
     law, noise, shift = stage_law(Stage("wr", 1_000_000), 1000, 1, 1e-36), GaussianNoise(), 0.003
     x = np.linspace(-1.0, 5.0, 601)
     for name, function in (
-        ("aligned", attained.aligned),
-        ("reversed", attained.reversed_pair),
-        ("symmetric", attained.symmetric),
+        ("aligned", one_step.aligned),
+        ("reversed", one_step.reversed_pair),
+        ("symmetric", one_step.symmetric),
     ):
         pair = family_pair(name, law, noise, shift)
         assert pair.p.weights.size < law.support.size or name == "reversed"

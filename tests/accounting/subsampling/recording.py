@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mustdp.mechanisms.contract import GroupProfiles, Steering
+from mustdp.mechanisms.mechanism import GroupProfiles, Steering
 from tests.arrays import FloatArray
 
 

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 import mustdp as md
 from mustdp.accounting.families.triples import Corner, NestedCopies, PairFamily, ReplacementCopies
 from mustdp.accounting.subsampling.one_step import upper_bound
-from mustdp.sampling.law import stage_law
+from mustdp.sampling.schemes import stage_law
 from mustdp.types import Relation
 from tests.arrays import FloatArray
 

@@ -10,11 +10,18 @@ import numpy as np
 
 from mustdp import custom
 from mustdp.accounting.pld.discretise import family_pair
-from mustdp.accounting.subsampling import attained
-from mustdp.accounting.subsampling.one_step import _added, add_direction, remove_direction
-from mustdp.accounting.subsampling.stages import MOST_GROUPS, certificate, evaluate
+from mustdp.accounting.subsampling.one_step import (
+    MOST_GROUPS,
+    _added,
+    add_direction,
+    aligned,
+    certificate,
+    evaluate,
+    remove_direction,
+    reversed_pair,
+)
 from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles
-from mustdp.sampling.law import stage_law
+from mustdp.sampling.schemes import stage_law
 from mustdp.types import MultiplicityLaw, Stage
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.recording import Recording
@@ -123,8 +130,8 @@ def test_wide_laws_are_coarsened_on_the_safe_side() -> None:
     assert law.positive.size > MOST_GROUPS
     epsilon = np.array([0.0, 0.5, 2.0, 6.0])
     for family in (NoiseProfiles(noise, 0.003) for noise in NOISES):
-        remove = attained.aligned(law, family.noise, family.shift, epsilon)
-        add = attained.reversed_pair(law, family.noise, family.shift, epsilon)
+        remove = aligned(law, family.noise, family.shift, epsilon)
+        add = reversed_pair(law, family.noise, family.shift, epsilon)
         assert np.all(remove_direction(law, family, epsilon) >= remove)
         assert np.all(add_direction(law, family, epsilon) >= add)
         assert np.all(certificate(law, family, epsilon)[0] >= np.maximum(remove, add))

@@ -12,17 +12,18 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from mustdp import NumericalFailure, gaussian, laplace, wr
-from mustdp.accounting.subsampling import attained
-from mustdp.accounting.subsampling.one_step import add_direction, remove_direction
-from mustdp.accounting.subsampling.stages import (
+from mustdp.accounting.subsampling import one_step as certificates
+from mustdp.accounting.subsampling.one_step import (
     MOST_GROUPS,
+    add_direction,
     certificate,
     evaluate,
     feasible,
     margin,
+    remove_direction,
 )
 from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise, NoiseProfiles
-from mustdp.sampling.law import stage_law
+from mustdp.sampling.schemes import stage_law
 from mustdp.types import MultiplicityLaw, Stage
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.recording import Recording
@@ -229,9 +230,9 @@ def test_mass_left_out_of_a_law_is_added_to_delta(
     assert rough.cut > tail / 1e4
     epsilon = np.array([0.0, 0.2, 1.0, 4.0, 12.0])
     for family in (NoiseProfiles(GaussianNoise(), 0.4), NoiseProfiles(LaplaceNoise(), 0.4)):
-        remove = attained.aligned(whole, family.noise, family.shift, epsilon)
-        add = attained.reversed_pair(whole, family.noise, family.shift, epsilon)
-        symmetric = attained.symmetric(whole, family.noise, family.shift, epsilon)
+        remove = certificates.aligned(whole, family.noise, family.shift, epsilon)
+        add = certificates.reversed_pair(whole, family.noise, family.shift, epsilon)
+        symmetric = certificates.symmetric(whole, family.noise, family.shift, epsilon)
         bound = certificate(rough, family, epsilon)[0]
         assert np.all(bound >= np.max([remove, add, symmetric], axis=0))
         assert np.all(bound >= rough.cut)
@@ -248,7 +249,7 @@ def test_lower_bounds_from_a_cut_law_stay_below_the_whole_one(tail: float) -> No
     epsilon = np.array([0.0, 0.5, 2.0])
     for noise in (GaussianNoise(), LaplaceNoise()):
         for name in ("aligned", "reversed_pair", "symmetric"):
-            values = getattr(attained, name)(rough, noise, 0.15, epsilon)
+            values = getattr(certificates, name)(rough, noise, 0.15, epsilon)
             for value, e in zip(values, epsilon, strict=True):
                 exact = getattr(exact_pairs, name)(noise.name, law, 0.15, float(e))
                 assert mp.mpf(float(value)) <= exact
@@ -303,7 +304,7 @@ def test_long_requests_are_worked_through_in_pieces(monkeypatch: pytest.MonkeyPa
     epsilon = np.linspace(0.0, 3.0, 50)
     whole = certificate(law, family, epsilon)[0]
     monkeypatch.setattr(
-        "mustdp.accounting.subsampling.stages._LARGEST_MATRIX", 7 * law.positive.size
+        "mustdp.accounting.subsampling.one_step._LARGEST_MATRIX", 7 * law.positive.size
     )
     assert certificate(law, family, epsilon)[0] == pytest.approx(whole, rel=1e-12)
 
@@ -315,7 +316,7 @@ def test_lower_bounds_do_not_count_on_a_zero_that_was_left_out(noise: GaussianNo
     rough = MultiplicityLaw(1, np.array([0.7]), 0.3, 1e-16)
     epsilon = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
     for name in ("aligned", "reversed_pair", "symmetric"):
-        values = getattr(attained, name)(rough, noise, 2.0, epsilon)
+        values = getattr(certificates, name)(rough, noise, 2.0, epsilon)
         for value, e in zip(values, epsilon, strict=True):
             exact = getattr(exact_pairs, name)(noise.name, whole, 2.0, float(e))
             assert mp.mpf(float(value)) <= exact

@@ -29,7 +29,7 @@ from mustdp import (
 from mustdp.accounting.subsampling.one_slope import amplified_delta, kind_of, one_slope_bound
 from mustdp.mechanisms.mechanism import GaussianNoise, NoiseProfiles
 from mustdp.reproduction import amplified_epsilon, base_epsilon
-from mustdp.sampling.law import stage_law
+from mustdp.sampling.schemes import stage_law
 from mustdp.types import MultiplicityLaw, Stage
 
 etas = st.one_of(st.floats(1e-12, 1.0), st.sampled_from([1.0, 0.5, 1e-300]))

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from mustdp import gaussian, laplace, multistage, must_ow, must_ww, one_step
-from mustdp.accounting.subsampling.one_step import upper_bound
-from mustdp.accounting.subsampling.stages import (
+from mustdp.accounting.subsampling.one_step import (
     TAIL,
     ChordProfiles,
     StagedProfiles,
     certificate,
     stage_profiles,
     staged_inside,
+    upper_bound,
 )
 from mustdp.mechanisms.mechanism import GaussianNoise, NoiseProfiles
-from mustdp.sampling.law import stage_law
+from mustdp.sampling.schemes import stage_law
 from mustdp.types import Stage
 
 EPSILONS = np.array([0.0, 0.05, 0.3, 1.0, 4.0])

@@ -109,7 +109,7 @@ def test_a_run_that_breaks_off_hands_back_what_was_released_last(path: Path) -> 
 def test_the_gradient_of_a_step_that_is_taken_back_is_not_left_behind(path: Path) -> None:
     """The step is made again with the same batch and fresh noise, and is charged once."""
 
-    class Breaking(torch.optim.SGD):  # type: ignore[misc, unused-ignore]
+    class Breaking(torch.optim.SGD):  # type: ignore[misc, name-defined, unused-ignore]
         def step(self, closure: Any = None) -> Any:
             raise KeyboardInterrupt
 

@@ -14,7 +14,7 @@ import mustdp as md
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.noise.exact import GAUSSIAN, rounded
 from mustdp.randomness.keys import NoiseSource, batch_key
-from mustdp.sampling.draws import drawn
+from mustdp.sampling.schemes import drawn
 from mustdp.training.networks.clipping import (
     Pieces,
     rows_of_pieces,

@@ -37,10 +37,8 @@ from mustdp.accounting.epochs.shuffling import shuffled_pair
 from mustdp.accounting.epochs.terms import MixedTerm
 from mustdp.accounting.plan import InEpoch
 from mustdp.accounting.pld.discretise import ConcretePair, DominatingPair
-from mustdp.accounting.subsampling.one_step import GroupProfile
 from mustdp.errors import NotCovered
-from mustdp.mechanisms.contract import Proof, has_proof
-from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian
+from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian, GroupProfile, Proof, has_proof
 from mustdp.mechanisms.relation import Relation, moves
 from mustdp.sampling.epochs import Epoch, RandomAllocation
 

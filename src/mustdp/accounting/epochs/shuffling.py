@@ -38,10 +38,16 @@ from mustdp.accounting.epochs.tables import falling_root
 from mustdp.accounting.pld.compose import Composition
 from mustdp.accounting.pld.discretise import DominatingPair
 from mustdp.accounting.pld.readoff import first_below
-from mustdp.accounting.subsampling.one_step import GroupProfile
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.contract import Proof, has_proof
-from mustdp.mechanisms.mechanism import AdditiveNoise, GaussianNoise, Noise, dual
+from mustdp.mechanisms.mechanism import (
+    AdditiveNoise,
+    GaussianNoise,
+    GroupProfile,
+    Noise,
+    Proof,
+    dual,
+    has_proof,
+)
 from mustdp.mechanisms.relation import Relation, moves
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen

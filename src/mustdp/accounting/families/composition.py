@@ -39,15 +39,13 @@ from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
 from mustdp.accounting.pld.compose import Composition, Part
 from mustdp.accounting.pld.discretise import DiscreteLoss, Survey, connect, survey
 from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Question, UpperCurve
-from mustdp.accounting.subsampling.stages import StagedProfiles, staged_inside
+from mustdp.accounting.subsampling.one_step import StagedProfiles, staged_inside
 from mustdp.errors import Contradiction, InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof
-from mustdp.mechanisms.mechanism import Noise
+from mustdp.mechanisms.mechanism import GroupProfiles, Mechanism, Noise, Proof
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
-from mustdp.sampling.schemes import Multistage
+from mustdp.sampling.schemes import MultiplicityLaw, Multistage, Stage, stage_law
 
 # Which family of pairs is proved for an atom of a plan.
 

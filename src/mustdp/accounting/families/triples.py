@@ -16,14 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from mustdp.accounting.subsampling.stages import certificate
+from mustdp.accounting.subsampling.one_step import certificate
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.contract import PROFILE_ERROR, GroupProfiles, Proof
-from mustdp.mechanisms.mechanism import GaussianNoise, Noise, mills_ratio
+from mustdp.mechanisms.mechanism import (
+    PROFILE_ERROR,
+    GaussianNoise,
+    GroupProfiles,
+    Noise,
+    Proof,
+    mills_ratio,
+)
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import increasing_root
-from mustdp.sampling.law import MultiplicityLaw
+from mustdp.sampling.schemes import MultiplicityLaw
 
 # One step without replacement, seen through three points: certified hockey-stick profiles.
 #
@@ -534,7 +540,7 @@ class LineTriples:
 #
 # and each term is theta_ji times the profile of the noise at distance a_j - b_i and at
 # m_ji/theta_ji. Any flow is valid. A good one has all pairs decided at one threshold z, equal
-# inside a first block, and each multiplicity by itself behind it, as in ``subsampling/stages.py``.
+# inside a first block, and each multiplicity by itself behind it, as in ``one_step.py``.
 # Where source j meets two demands whose places form a triangle with its own, the two terms are
 # joined and the triple's mean takes their place: (theta P - m Q - m' Q')_+ is at most the sum of
 # the two parts, at any angle.

@@ -14,12 +14,11 @@ import numpy as np
 
 from mustdp.errors import NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.contract import DiscreteOutcomes
-from mustdp.mechanisms.mechanism import Noise
+from mustdp.mechanisms.mechanism import DiscreteOutcomes, Noise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import lower_hull
-from mustdp.sampling.law import MultiplicityLaw
+from mustdp.sampling.schemes import MultiplicityLaw
 
 # A privacy loss on a uniform grid, kept as its support points and their masses.
 #
@@ -99,7 +98,7 @@ def _log(values: FloatArray) -> FloatArray:
 #
 # Mixtures of noise with a density, moved by j shifts, have a monotone loss: P has its components at
 # or right of 0, Q at or left of 0, so log dP/dQ never decreases. The three families of attained
-# pairs (``subsampling/attained.py``) all have this form; the reversed one is written mirrored.
+# pairs (``subsampling/one_step.py``) all have this form; the reversed one is written mirrored.
 # Discrete outcomes are simply listed, with the masses that both sides have there.
 
 #: Laws of copies that are wider are coarsened.

@@ -7,7 +7,7 @@ Barthe & Gaboardi 2018, arXiv 1807.01647v2, Theorem 10. For a base mechanism tha
     eps' = log(1 + eta (e^eps - 1)),      delta' = sum_{j>=1} p_j delta_j(eps).
 
 Valid under replace_one for every fixed-size scheme, and under add_remove for Poisson sampling;
-loose because one slope serves every multiplicity (``stages.py`` does better).
+loose because one slope serves every multiplicity (``one_step.py`` does better).
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.errors import NotCovered
-from mustdp.mechanisms.contract import GroupProfiles, Mechanism
+from mustdp.mechanisms.mechanism import GroupProfiles, Mechanism
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw
-from mustdp.sampling.schemes import Scheme, TruncatedPoisson
+from mustdp.sampling.schemes import MultiplicityLaw, Scheme, TruncatedPoisson
 
 Kind = Literal["strong", "weak-1", "weak-2", "dilution"]
 

@@ -1,44 +1,612 @@
-"""One application of a subsampled mechanism: certified upper bound and attained lower bound, and
-upper profiles as objects that are called with epsilons.
+"""One draw of a subsampled mechanism: certified upper bounds, attained lower bounds, profiles.
+
+Above, the mixed-slope certificate, stage by stage from the inside out; below, values that concrete
+neighbouring data sets attain.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mustdp.accounting.pld.discretise import attained_pairs
-from mustdp.accounting.subsampling import attained
-from mustdp.accounting.subsampling.attained import symmetric_threshold
 from mustdp.accounting.subsampling.one_slope import one_slope_bound
-from mustdp.accounting.subsampling.stages import (
-    JUMP,
-    TAIL,
-    ThinnedProfiles,
-    certificate,
-    common_tangent,
-    evaluate,
-    margin,
-    rounded_down,
-    staged_inside,
-)
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.contract import PROFILE_ERROR, GroupProfiles, Mechanism
-from mustdp.mechanisms.mechanism import Noise
+from mustdp.mechanisms.mechanism import (
+    PROFILE_ERROR,
+    GroupProfiles,
+    Mechanism,
+    Noise,
+    Steering,
+    TabulatedProfiles,
+    dual,
+)
 from mustdp.mechanisms.relation import Relation, moves, resolve_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
-from mustdp.numerics.checks import frozen
-from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.schemes import Multistage, Poisson, Scheme, TruncatedPoisson
+from mustdp.numerics.checks import WorkEstimate, check_cost, frozen
+from mustdp.numerics.convex import TangentTable, chord, increasing_root, two_sided
+from mustdp.sampling.schemes import (
+    MultiplicityLaw,
+    Multistage,
+    Poisson,
+    Scheme,
+    Stage,
+    TruncatedPoisson,
+    stage_law,
+)
+
+# The mixed-slope certificate: one stage of subsampling around any group profiles.
+#
+# Theorem. Let a stage put J copies of the differing records into the batch, P(J = j) = rho_j, and
+# let the inner mechanism have group profiles delta_j(alpha). For alpha >= 1 and any numbers alpha_j
+# >= 0 with, for every k >= 1,
+#
+#     sum_{j<=k} rho_j alpha_j  <=  (alpha - 1) rho_0 + alpha sum_{1<=j<=k} rho_j              (*)
+#
+# the subsampled mechanism satisfies h(alpha) <= sum_{j>=1} rho_j delta_j(alpha_j) under
+# replace_one. The proof is in docs/derivations/one-step.md.
+#
+# Every feasible choice is a certificate, so this file first looks for a good choice (equal slopes
+# inside a first block, alpha_j = alpha behind it: the solution by pooling adjacent violators), then
+# *makes* it feasible in floating point with a margin for the rounding of the law, and only then
+# evaluates it. Everything is divided by alpha, so that no e^eps can overflow.
+
+#: Entries of a table over epsilons and multiplicities that is worked on at once.
+_LARGEST_MATRIX = 2_000_000
+#: Where the common tangents jump over the budget by more than this, because profiles have kinks or
+#: their tables are coarse, one slope for all is tried as well.
+JUMP = 1e-3
+#: Wider laws are coarsened. The proof then runs over cells of multiplicities: batches of cells
+#: c' <= c differ in at most as many entries as the largest multiplicity of cell c.
+MOST_GROUPS = GroupProfiles.most_groups
+
+
+def certificate(
+    law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Upper bound of h at e^epsilon (epsilon >= 0), and minus its slope in alpha.
+
+    The first array is certified; the second only steers the stages around this one.
+    """
+    law = law.coarsened(profiles.most_groups, up=True)
+    chunk = max(1, _LARGEST_MATRIX // max(1, law.positive.size))
+    parts = [
+        _certificate(law, profiles, epsilon[start : start + chunk])
+        for start in range(0, epsilon.size, chunk)
+    ]
+    empty = np.empty(0)
+    return (
+        np.concatenate([empty, *(part[0] for part in parts)]),
+        np.concatenate([empty, *(part[1] for part in parts)]),
+    )
+
+
+def _certificate(
+    law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    rho, groups = law.positive, law.positive_values
+    if rho.size == 0:
+        return np.full(epsilon.size, law.cut), np.zeros(epsilon.size)
+    capacity = -np.expm1(-epsilon)[:, None] * law.zero + np.cumsum(rho)
+    jumped = np.zeros(epsilon.size, dtype=np.bool_)
+    if rho.size == 1:
+        logs = epsilon[:, None] + np.log(capacity / rho)
+        slope = profiles.steering.slope_at(groups, logs)[:, 0] * (law.zero + rho[0])
+    else:
+        block = _first_block(rho, groups, profiles, epsilon, capacity)
+        pooled = np.arange(rho.size) <= block[:, None]
+        budget = epsilon + np.log(capacity[np.arange(epsilon.size), block])
+        t, spare = common_tangent(rho, groups, profiles, budget, pooled)
+        # Where tangents have stopped moving, or jump, before the capacity was used up, all members
+        # of the block share what is left. One slope for all may then do better.
+        logs = profiles.steering.tangent(groups, t)[0]
+        missed = budget - _log_sum(np.where(pooled, logs + np.log(rho), -np.inf))
+        jumped = np.abs(missed) > JUMP
+        logs = np.where(pooled, logs + missed[:, None], epsilon[:, None])
+        alone = profiles.steering.slope_at(groups, np.broadcast_to(epsilon[:, None], logs.shape))
+        common = np.where(spare > 0, 0.0, profiles.steering.slope(t))[:, None]
+        slope = np.einsum("ij,j->i", np.where(pooled, common, alone), rho)
+        slope = law.zero * common[:, 0] + slope
+    out = evaluate(law, profiles, feasible(law, logs, epsilon, capacity))
+    again = np.flatnonzero(jumped & (out > 2.0 * law.cut))
+    if again.size:
+        level = epsilon[again] + np.log(capacity[again, -1] / law.eta)
+        logs = np.repeat(level[:, None], rho.size, axis=1)
+        logs = feasible(law, logs, epsilon[again], capacity[again])
+        out[again] = np.minimum(out[again], evaluate(law, profiles, logs))
+    return out, slope
+
+
+def _first_block(
+    rho: FloatArray,
+    groups: FloatArray,
+    profiles: GroupProfiles,
+    epsilon: FloatArray,
+    capacity: FloatArray,
+) -> NDArray[np.intp]:
+    """Last index of the block that shares one slope, for every epsilon.
+
+    The block may end at K if its own tangent comes before that of K + 1 taken alone. The tangent
+    parameters of the single members first fall, then rise, so the first such K is found by
+    bisection.
+    """
+    alone = profiles.steering.parameter(
+        groups, np.broadcast_to(epsilon[:, None], (epsilon.size, rho.size))
+    )
+    low = np.zeros(epsilon.size, dtype=np.intp)
+    high = np.full(epsilon.size, rho.size - 1, dtype=np.intp)
+    rows = np.flatnonzero(low < high)
+    while rows.size:
+        middle = (low[rows] + high[rows]) // 2
+        t = alone[rows, middle + 1]
+        finite = np.isfinite(t)
+        logs = profiles.steering.tangent(groups, np.where(finite, t, 0.0))[0] - epsilon[rows, None]
+        with np.errstate(over="ignore"):
+            used = np.exp(logs) * rho
+        within = np.arange(rho.size) <= middle[:, None]
+        total = np.where(within, used, 0.0).sum(axis=1)
+        ends = finite & (total >= capacity[rows, middle])
+        high[rows] = np.where(ends, middle, high[rows])
+        low[rows] = np.where(ends, low[rows], middle + 1)
+        rows = rows[low[rows] < high[rows]]
+    return high
+
+
+def common_tangent(
+    rho: FloatArray,
+    groups: FloatArray,
+    profiles: GroupProfiles,
+    budget: FloatArray,
+    pooled: NDArray[np.bool_],
+) -> tuple[FloatArray, FloatArray]:
+    """The tangent parameter t at which sum rho_j alpha_j(t) over the pooled j is e^budget.
+
+    Also returns the log of what is left of the budget, which is positive only where all tangents
+    have stopped moving before it was used up.
+    """
+    log_rho = np.log(rho)
+
+    def excess(t: FloatArray, rows: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        logs, speed = profiles.steering.tangent(groups, t)
+        logs = np.where(pooled[rows], logs + log_rho - budget[rows, None], -np.inf)
+        top = logs.max(axis=1)
+        weights = np.exp(logs - top[:, None])
+        total = weights.sum(axis=1)
+        return np.log(total) + top, (weights * speed).sum(axis=1) / total
+
+    # No member may use more than the whole budget; if none uses more than its share, all fit.
+    share = budget[:, None] - log_rho
+    hi = _smallest(profiles.steering.parameter(groups, share), pooled)
+    lo = _smallest(profiles.steering.parameter(groups, share - np.log(rho.size)), pooled)
+    end = profiles.steering.saturation(groups)
+    hi = np.minimum(hi, end)
+    if not np.all(np.isfinite(hi) | np.isneginf(hi)):
+        raise NumericalFailure(f"no common tangent found for log budgets {budget[:3]!r}")
+    hi = np.where(np.isneginf(hi), -1e3, hi)
+    lo = np.where(np.isfinite(lo), np.minimum(lo, hi), hi - 1e3)
+    t = increasing_root(excess, lo, hi)
+    spare = np.zeros(budget.size)
+    at_end = np.flatnonzero(t >= end)
+    if at_end.size:
+        spare[at_end] = np.maximum(-excess(t[at_end], at_end)[0], 0.0)
+    return t, spare
+
+
+def _log_sum(logs: FloatArray) -> FloatArray:
+    """Log of the sum of exponentials along each row."""
+    top = logs.max(axis=1)
+    return np.asarray(np.log(np.exp(logs - top[:, None]).sum(axis=1)) + top)
+
+
+def _smallest(values: FloatArray, pooled: NDArray[np.bool_]) -> FloatArray:
+    return np.asarray(np.where(pooled, values, np.inf).min(axis=1))
+
+
+def margin(law: MultiplicityLaw) -> float:
+    """Room left in (*) for the rounding of the law, of the sums and of exp(log alpha_j - eps).
+
+    No alpha_j / alpha is above 1/rho_j, so the argument of that exponential is rounded by at most
+    the unit roundoff times -log of the smallest rho_j.
+    """
+    depth = -float(np.log(law.positive.min(initial=1.0)))
+    sums = (4.0 * law.probabilities.size + depth) * ROUNDOFF
+    return 4.0 * (2.0 * law.relative_error + sums + 4e-16)
+
+
+def rounded_down(logs: FloatArray) -> FloatArray:
+    """Lower ``logs`` by one to two units in the last place, to cover a sum just rounded."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(logs), logs, logs - 1.5 * np.spacing(np.abs(logs)))
+
+
+def feasible(
+    law: MultiplicityLaw, logs: FloatArray, epsilon: FloatArray, capacity: FloatArray
+) -> FloatArray:
+    """Lower log alpha_j until (*) holds with its margin; ``capacity`` is its right side / alpha."""
+    room = margin(law)
+    limit = capacity * (1.0 - room / 2.0)
+    logs = rounded_down(logs + np.log1p(-room))
+    with np.errstate(over="ignore"):
+        used = np.exp(logs - epsilon[:, None]) * law.positive
+    broken = np.flatnonzero(np.any(~(np.cumsum(used, axis=1) <= limit), axis=1))
+    if broken.size:
+        spent = np.zeros(broken.size)
+        for k, rho in enumerate(law.positive):
+            left = np.maximum(limit[broken, k] - spent, 0.0) * (1.0 - 1e-15)
+            share = np.minimum(np.nan_to_num(used[broken, k], nan=0.0, posinf=np.inf), left)
+            with np.errstate(divide="ignore"):
+                lowered = rounded_down(epsilon[broken] + np.log(share / rho))
+            logs[broken, k] = np.where(share < used[broken, k], lowered, logs[broken, k])
+            spent = spent + share
+        used = np.exp(logs - epsilon[:, None]) * law.positive
+        if not np.all(np.cumsum(used, axis=1) <= limit * (1.0 + room / 8.0)):
+            raise NumericalFailure(
+                f"the certificate's constraint could not be met for epsilon={epsilon[broken][:3]!r}"
+            )
+    return logs
+
+
+def evaluate(law: MultiplicityLaw, profiles: GroupProfiles, logs: FloatArray) -> FloatArray:
+    """Sum rho_j delta_j(alpha_j), rounded up, plus the mass that the law left out."""
+    ruled_out = np.isneginf(logs)
+    values = profiles.delta(law.positive_values, np.where(ruled_out, 0.0, logs))
+    values = np.where(ruled_out, 1.0, values)
+    slack = profiles.relative_error + law.relative_error + 2.0 * law.positive.size * ROUNDOFF
+    # Not by a linear algebra library, whose threads would only wait for each other.
+    total: FloatArray = np.einsum("ij,j->i", values, law.positive) * (1.0 + slack) + law.cut
+    if not np.all((total >= 0) & np.isfinite(total)):
+        raise NumericalFailure("a group profile returned a value that is not a number")
+    return np.minimum(total, 1.0)
+
+
+# What the certificate of a scheme costs, estimated from the widths of its stages' laws.
+#
+# A stage asks the profiles inside it for every multiplicity that its law gives a record. Around
+# plain noise that is a formula. Around further stages a profile is a certificate itself: at as
+# many points as the loss is looked at, and from the third stage on at the points of a table, for
+# every group size that can enter. So the cost is the sum over stages of (group sizes that enter) x
+# (points) x (multiplicities). The seconds for each were measured on one core (MUSTww of 1000 of
+# 1000 twice: 2.8 s; with a third such stage: 65 s) and are right within a factor of three.
+#
+# Where two stages are so wide that their certificate would take minutes (MUSTww of 50 records with
+# b = m = 10000), the first one tells fewer multiplicities apart: neighbours count as the largest of
+# them, which is looser by a few percent, holds all the same, and takes seconds.
+
+
+#: Points at which a loss is looked at, and those of one table of a stage inside others.
+_LOOKS, _TABLE = 3000, 1671
+#: Seconds for a value of noise, and for one read off tables.
+_PLAIN, _TABULATED = 2e-7, 1.2e-6
+#: Bytes of the tangents of one profile, kept for every law that asks for it.
+_TANGENTS = 4202 * 8
+#: A certificate of two stages is to take no more seconds than this.
+_SOON = 20.0
+
+
+@lru_cache(maxsize=256)
+def certificate_cost(
+    n: int, stages: tuple[Stage, ...], tail: float, outer: int = MOST_GROUPS
+) -> WorkEstimate:
+    """The cost of certifying a loss of ``stages`` on ``n`` records around additive noise.
+
+    ``outer`` is how many multiplicities the first stage may tell apart.
+    """
+    seconds, held = 0.0, 0.0
+    population, entering, largest = n, 1, 1
+    for level, stage in enumerate(stages):
+        # Laws are widest where half of the entries are special.
+        widest = stage_law(stage, population, min(largest, max(1, population // 2)), tail)
+        groups = min(MOST_GROUPS if level else outer, widest.positive.size)
+        points = _LOOKS if level < 2 else _TABLE
+        seconds += entering * points * groups * (_PLAIN if level < 2 else _TABULATED)
+        if 0 < level < len(stages) - 1:
+            held += entering * groups * _TANGENTS
+        law = stage_law(stage, population, largest, tail)
+        largest = max(1, int(law.positive_values[-1])) if law.positive.size else 1
+        entering = groups if level == 0 else largest
+        population = stage.size
+    return WorkEstimate(seconds, held)
+
+
+def outer_groups(n: int, stages: tuple[Stage, ...], tail: float) -> int:
+    """How many multiplicities the first stage may tell apart for an answer in seconds.
+
+    As many as ever, where fewer would not bring that about.
+    """
+    fewer = (MOST_GROUPS >> k for k in range(4))
+    soon = (g for g in fewer if certificate_cost(n, stages, tail, g).seconds <= _SOON)
+    return next(soon, MOST_GROUPS)
+
+
+# Stages around a mechanism, from the inside out: profiles in, profiles out.
+#
+# A stage turns the group profiles of what happens inside it into group profiles of the whole, so
+# stages nest to any depth. A group of g records that enters a stage leaves it as j entries with the
+# stage's multiplicity law started at g.
+
+
+#: Mass a stage's law may leave out; it is added to delta.
+TAIL = 1e-36
+#: An inner stage is asked at alpha_j <= alpha / rho_j, and rho_j is at least about the tail.
+DEPTH = math.log(1.0 / TAIL)
+#: Points of the tables that steer, and of the chords of an inner stage.
+_STEERING_POINTS = 96
+_CHORD_POINTS = 1500
+
+
+class StagedProfiles(TabulatedProfiles):
+    """Group profiles of one stage of subsampling around ``inner``."""
+
+    relative_error = 0.0  # the certificate has already been rounded up
+
+    def __init__(
+        self, stage: Stage, population: int, inner: GroupProfiles, reach: float, tail: float = TAIL
+    ) -> None:
+        self.stage, self.population, self.inner = stage, population, inner
+        self._reach, self._tail = reach, tail
+        super().__init__(reach)
+
+    def one(self, group: int, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Certified profile of one group size at epsilon >= 0, and minus its slope in alpha."""
+        return certificate(self._law(group), self.inner, epsilon)
+
+    def _law(self, group: int) -> MultiplicityLaw:
+        return stage_law(self.stage, self.population, group, self._tail)
+
+    def delta(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """Certified values, column by column."""
+        columns = [
+            dual(self.one(int(g), np.abs(epsilon[:, k]))[0], epsilon[:, k])
+            for k, g in enumerate(groups)
+        ]
+        return np.stack(columns, axis=1)
+
+    def slope_at(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """Slopes by the envelope theorem for a single column, else from the tables."""
+        if groups.size == 1 and np.all(epsilon >= 0):
+            return self.one(int(groups[0]), epsilon[:, 0])[1][:, None]
+        return self.slope(self.parameter(groups, epsilon))
+
+    def end(self, group: int) -> float:
+        """An epsilon beyond which the profile is negligible, or the reach if that comes first."""
+        first_look = np.geomspace(1e-14, 1.0, 75) * self._reach
+        small = np.flatnonzero(self.one(group, first_look)[0] <= 10.0 * self._tail)
+        return float(first_look[small[0]] if small.size else self._reach)
+
+    def _table(self, group: int) -> TangentTable:
+        epsilon = self.end(group) * np.linspace(0.0, 1.0, _STEERING_POINTS) ** 1.5
+        return two_sided(epsilon, *self.one(group, epsilon))
+
+
+class ThinnedProfiles(StagedProfiles):
+    """The same where every entry is kept with the same chance: Poisson sampling inside a stage.
+
+    Whichever entries are kept, they are kept on both sides; j that are kept and i of the others'
+    differ in j entries, swapped or left out (docs/derivations/one-step.md).
+    """
+
+    def __init__(self, scheme: Poisson, inner: GroupProfiles, reach: float) -> None:
+        super().__init__(Stage("wor", scheme.n), scheme.n, inner, reach)
+        self._scheme = scheme
+
+    def _law(self, group: int) -> MultiplicityLaw:
+        return self._scheme.law(group, self._tail)
+
+
+class ChordProfiles(GroupProfiles):
+    """Another family, read off chords in alpha between tabulated points: above it, and cheap."""
+
+    relative_error = 1e-15
+
+    def __init__(self, inner: StagedProfiles) -> None:
+        self._inner = inner
+        self._points: dict[int, tuple[FloatArray, FloatArray]] = {}
+
+    def delta(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """Chord values for eps >= 0, self-duality below."""
+        columns = [
+            dual(self._chord(int(g), np.abs(epsilon[:, k])), epsilon[:, k])
+            for k, g in enumerate(groups)
+        ]
+        return np.stack(columns, axis=1)
+
+    @property
+    def steering(self) -> Steering:
+        """As the tabulated family."""
+        return self._inner
+
+    def _chord(self, group: int, epsilon: FloatArray) -> FloatArray:
+        if group not in self._points:
+            grid = self._inner.end(group) * np.linspace(0.0, 1.0, _CHORD_POINTS) ** 1.5
+            self._points[group] = grid, self._inner.one(group, grid)[0]
+        return chord(*self._points[group], epsilon)
+
+
+def stage_profiles(scheme: Multistage, inner: GroupProfiles, reach: float) -> StagedProfiles:
+    """Group profiles of all stages of a scheme around ``inner``, up to epsilon = ``reach``."""
+    inside = staged_inside(scheme, inner, reach)
+    return StagedProfiles(scheme.reduced[0], scheme.n, inside, reach)
+
+
+def staged_inside(scheme: Multistage, inner: GroupProfiles, reach: float) -> GroupProfiles:
+    """Wrap ``inner`` in every stage of a scheme but the first; ``reach`` is the largest epsilon.
+
+    Around a stage that is itself wrapped in two or more, values are read off chords of a table:
+    without it the cost would be the product of the stages' group numbers.
+    """
+    stages = scheme.reduced
+    check_cost("stages", "a certificate", certificate_cost(scheme.n, stages, TAIL))
+    profiles = inner
+    for level in range(len(stages) - 1, 0, -1):
+        population = stages[level - 1].size
+        profiles = StagedProfiles(stages[level], population, profiles, reach + level * DEPTH)
+        if level > 1:
+            profiles = ChordProfiles(profiles)
+    if len(stages) > 1:
+        profiles.most_groups = outer_groups(scheme.n, stages, TAIL)
+    return profiles
+
+
+# Values attained by concrete neighbouring data sets: certified lower bounds.
+#
+# With contributions of size C, shift s per copy and multiplicity law p, three families of pairs:
+#
+#   aligned    v = +C, everybody else and v' = -C:  sum_j p_j N(j s)    against  N(0)
+#   reversed   the same pair, swapped:              N(0)                against  sum_j p_j N(j s)
+#   symmetric  v = +C, v' = -C, all others 0:       sum_j p_j N(j s/2)  against  sum_j p_j N(-j s/2)
+#
+# N stands for the noise, in one dimension. Likelihood ratios are monotone, so the best set is a
+# half-line; its end t is found numerically, and *any* t gives a valid lower bound. With L_j the
+# log likelihood ratio of component j against N(0) at t, each value is written as a sum of profiles
+# of the noise at L_j, which are positive, plus a remainder that vanishes at the best t: nothing
+# cancels, and products of something huge with something tiny are formed in logarithms. What
+# rounding, the error of the law and the mass it left out can take away is subtracted.
+
+
+Rows = NDArray[np.intp]
+
+
+def aligned(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray) -> FloatArray:
+    """H(sum_j p_j N(j s) || N(0)) at e^epsilon, epsilon >= 0, rounded down."""
+    p, distance = _moved(law, shift)
+    if p.size == 0:
+        return np.zeros(epsilon.size)
+    goal = epsilon + np.log(-np.expm1(-epsilon) * law.zero + law.eta)  # log(alpha - p_0)
+    t = _half_line(p, distance, noise, goal)
+    logs = noise.log_ratio(distance, t[:, None])[0]
+    false_alarm = noise.log_tail(t)
+    gained = np.exp(logs + false_alarm[:, None]) @ p
+    # Components the law left out can but add to the first side; the second side is whole.
+    lost = np.exp(goal + false_alarm) + law.cut * np.exp(epsilon + false_alarm)
+    value = noise.profile(distance, logs) @ p + (gained - lost)
+    nats = epsilon + np.maximum(logs.max(axis=1), 0.0) + np.abs(false_alarm)
+    return _down(value, gained + lost, nats, law)
+
+
+def reversed_pair(
+    law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray
+) -> FloatArray:
+    """H(N(0) || sum_j p_j N(j s)) at e^epsilon, epsilon >= 0, rounded down."""
+    p, distance = _moved(law, shift)
+    out = np.zeros(epsilon.size)
+    with np.errstate(over="ignore"):
+        needed = law.eta - law.zero * np.expm1(epsilon)  # 1 - alpha p_0
+    live = np.flatnonzero(needed > 0)
+    if p.size == 0 or live.size == 0:
+        return out
+    goal = np.log(needed[live]) - epsilon[live]
+    t = _half_line(p, distance, noise, goal)
+    logs = noise.log_ratio(distance, t[:, None])[0]
+    with np.errstate(over="ignore"):
+        weights = np.exp(logs + epsilon[live, None] + np.log(p))
+        below = noise.tail(-t)
+        value = (weights * noise.profile(distance, -logs)).sum(axis=1)
+        value += (needed[live] - weights.sum(axis=1)) * below
+        scale = (law.eta + weights.sum(axis=1)) * below
+        nats = 2.0 * epsilon[live] - np.log(p.min())
+        out[live] = _down(value - np.exp(epsilon[live]) * law.cut, scale, nats, law)
+    return out
+
+
+def symmetric(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray) -> FloatArray:
+    """H(sum_j p_j N(j s/2) || sum_j p_j N(-j s/2)) at e^epsilon, epsilon >= 0, rounded down."""
+    moved, distance = _moved(law, shift / 2.0)
+    if moved.size == 0:
+        return np.zeros(epsilon.size)
+    t = symmetric_threshold(law, noise, shift, epsilon)
+    up = noise.log_ratio(distance, t[:, None])[0]
+    down = noise.log_ratio(distance, -t[:, None])[0]
+    tail, alpha = noise.log_tail(t), np.exp(epsilon)
+    value = noise.profile(distance, up) @ moved
+    value += alpha * ((np.exp(down) * noise.profile(distance, -down)) @ moved)
+    gained = np.exp(up + tail[:, None]) @ moved
+    lost = np.exp(down + (epsilon + tail)[:, None]) @ moved
+    still = law.zero * np.exp(epsilon + tail)
+    value += (gained - lost) + still * np.expm1(-epsilon)
+    nats = epsilon + np.maximum(up.max(axis=1), 0.0) + np.abs(tail)
+    remainder = gained + lost - 2.0 * still * np.expm1(-epsilon)
+    return _down(value - alpha * law.cut, remainder, nats, law)
+
+
+def symmetric_threshold(
+    law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray
+) -> FloatArray:
+    """The t from which on the first side of the symmetric pair is e^epsilon times as dense."""
+    p, distance = _moved(law, shift / 2.0)
+    if law.zero > 0:
+        p, distance = np.append(p, law.zero), np.append(distance, 0.0)
+    log_p = np.log(p)
+
+    def excess(t: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
+        up, up_speed = noise.log_ratio(distance, t[:, None])
+        down, down_speed = noise.log_ratio(distance, -t[:, None])
+        high, high_speed = _log_sum_and_speed(up + log_p, up_speed)
+        low, low_speed = _log_sum_and_speed(down + log_p, down_speed)
+        return high - low - epsilon[rows], high_speed + low_speed
+
+    # For t >= 0 the lower side sums to at most one, so a single term of the upper side suffices.
+    moved = distance > 0
+    share = epsilon[:, None] - log_p[moved]
+    far = noise.threshold(distance[moved], share).min(axis=1)
+    far = np.minimum(far, noise.saturation(float(distance.max())))
+    return increasing_root(excess, np.zeros(epsilon.size), np.maximum(far, 0.0))
+
+
+def _moved(law: MultiplicityLaw, shift: float) -> tuple[FloatArray, FloatArray]:
+    """Weights of the components that are moved at all, and how far."""
+    return law.positive, law.positive_values * shift
+
+
+def _half_line(p: FloatArray, distance: FloatArray, noise: Noise, goal: FloatArray) -> FloatArray:
+    """The t with log sum_j p_j exp(log_ratio(distance_j, t)) = goal."""
+    log_p = np.log(p)
+
+    def excess(t: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
+        logs, speed = noise.log_ratio(distance, t[:, None])
+        value, derivative = _log_sum_and_speed(logs + log_p, speed)
+        return value - goal[rows], derivative
+
+    share = goal[:, None] - log_p
+    high = np.minimum(
+        noise.threshold(distance, share).min(axis=1), noise.saturation(float(distance[-1]))
+    )
+    low = noise.threshold(distance, share - np.log(p.size)).min(axis=1)
+    high = np.where(np.isfinite(high), high, 0.0)
+    low = np.where(np.isfinite(low), np.minimum(low, high), np.minimum(high, 0.0) - 1.0)
+    return increasing_root(excess, low, high)
+
+
+def _log_sum_and_speed(logs: FloatArray, speed: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log of the sum of exponentials along each row, and its derivative."""
+    top = logs.max(axis=1)
+    weights = np.exp(logs - top[:, None])
+    total = weights.sum(axis=1)
+    return np.log(total) + top, (weights * speed).sum(axis=1) / total
+
+
+def _down(
+    value: FloatArray, remainder: FloatArray, nats: FloatArray, law: MultiplicityLaw
+) -> FloatArray:
+    """Subtract what rounding and the error of the law can have added.
+
+    ``remainder`` is the size of the terms that nearly cancel; they are exponentials of sums of
+    numbers of size ``nats``.
+    """
+    rounding = 8.0 * (law.probabilities.size + 16.0) * ROUNDOFF
+    error = (4.0 * law.relative_error + rounding) * (np.abs(value) + remainder)
+    lowered = value * (1.0 - PROFILE_ERROR) - error - 8.0 * ROUNDOFF * nats * remainder
+    return np.where(np.isfinite(lowered), np.clip(lowered, 0.0, 1.0), 0.0)
+
 
 # Add/remove neighbours of a fixed-size scheme, one direction at a time.
 #
@@ -181,7 +749,7 @@ def _replaced(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatAr
     t = symmetric_threshold(law, noise, shift, epsilon)[:, None]
     # Shares of the records taken: log of u_j / sum_k rho_k u_k.
     u = noise.log_ratio(taken * half, t)[0]
-    u = u - _log_sum(u + np.log(rho))
+    u = u - _log_sum(u + np.log(rho))[:, None]
     with np.errstate(divide="ignore"):
         # log of (alpha - 1) rho_0, which is -inf for alpha = 1 and for rho_0 = 0
         idle = epsilon + np.log(-np.expm1(-epsilon)) + np.log(law.zero)
@@ -189,7 +757,7 @@ def _replaced(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatAr
     others = np.append(0.0, taken)
     away = np.column_stack([np.zeros(epsilon.size), noise.log_ratio(taken * half, -t)[0]])
     shares = caps + away
-    shares = shares - _log_sum(shares)
+    shares = shares - _log_sum(shares)[:, None]
     used = np.isfinite(shares)
     level = np.where(used, caps - np.where(used, shares, 0.0), 0.0)
     betas = level[:, :, None] + u[:, None, :]
@@ -228,12 +796,6 @@ class ThinnedSums(ThinnedProfiles):
         if law.eta >= RAREST:
             value = np.minimum(value, replaced_records(law, self._noise, self._shift, epsilon))
         return value, slope
-
-
-def _log_sum(logs: FloatArray) -> FloatArray:
-    """Log of the sum of exponentials along each row, as a column."""
-    top = logs.max(axis=1, keepdims=True)
-    return np.asarray(np.log(np.exp(logs - top).sum(axis=1, keepdims=True)) + top)
 
 
 # One application of a subsampled mechanism: certified upper bound and attained lower bound.
@@ -422,10 +984,10 @@ def attained_values(
         return families
     shift = checks.real("shift", shift, above=0)
     if wholly:
-        families["aligned"] = attained.aligned(law, noise, shift, epsilon)
-        families["reversed"] = attained.reversed_pair(law, noise, shift, epsilon)
+        families["aligned"] = aligned(law, noise, shift, epsilon)
+        families["reversed"] = reversed_pair(law, noise, shift, epsilon)
     if used == Relation.REPLACE_ONE:
-        families["symmetric"] = attained.symmetric(law, noise, shift, epsilon)
+        families["symmetric"] = symmetric(law, noise, shift, epsilon)
     return families
 
 
@@ -565,19 +1127,6 @@ def _one_slope(
 
 #: Looks at a profile that are kept.
 _KEPT = 12
-
-
-@dataclass(frozen=True, eq=False)
-class GroupProfile:
-    """One member of a family of group profiles, its rounding error added."""
-
-    profiles: GroupProfiles
-    group: int = 1
-
-    def __call__(self, epsilon: FloatArray) -> FloatArray:
-        """The profile at many epsilons."""
-        value = self.profiles.delta(np.array([float(self.group)]), epsilon[:, None])[:, 0]
-        return np.minimum(value * (1.0 + self.profiles.relative_error), 1.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,7 +79,8 @@ class CoefficientOfVariation(MomentStatistic):
         """The root, of a variance that is not negative and a mean that is not too small."""
         mean = np.maximum(at.centres[..., :1], _LEAST_MEAN * at.halves[0])
         variance = np.maximum(at.covariances[..., 0], 0.0) * at.halves[0] ** 2
-        return np.minimum(np.sqrt(variance) / mean, math.sqrt(self.support(at.ranges)[1]))
+        most = math.sqrt(self.support(at.ranges)[1])
+        return np.asarray(np.minimum(np.sqrt(variance) / mean, most))
 
     def divisors(self, at: AveragedMoments) -> FloatArray:
         """The mean."""

@@ -32,12 +32,13 @@ from typing import Any
 
 import numpy as np
 
-from mustdp.errors import InvalidParameter, NotCovered, unquoted
+from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.estimation.queries import Averaged, Halves, Query, QueryBlock, block, enlarged
 from mustdp.estimation.schema import Shape, SubsetSchema
 from mustdp.estimation.statistics.statistic import Statistic, register
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.numerics.checks import unquoted
 
 Function = Callable[[FloatArray, IntArray], Any]
 

@@ -20,9 +20,8 @@ from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import BatchKey, NoiseSource, batch_key
 from mustdp.sampling.catalogue import COMPARED
-from mustdp.sampling.draws import Batch
 from mustdp.sampling.epochs import Sampling
-from mustdp.sampling.schemes import scheme_by_name
+from mustdp.sampling.schemes import Batch, scheme_by_name
 from mustdp.sampling.streams import BatchStream
 
 # Features and weights on grids so coarse that scores are exact, in whatever order they are added.

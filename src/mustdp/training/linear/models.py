@@ -248,7 +248,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     random_state: RandomState = None
     on_step: OnStep | None = None
     keep_losses: bool = False
-    ledger: LedgerOrPath = None
+    ledger: LedgerOrPath | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train the model; everything is checked and certified before step one.
@@ -296,7 +296,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         records = LinearRecords(X, targets, loss, bool(self.fit_intercept), importance)
         noise = exact_noise(records, recipe, NoiseSource(key.seed))
         label = f"training: {type(self).__name__}"
-        charge_release(self.ledger, recipe.budget.scheme, privacy, label)
+        if self.ledger is not None:
+            charge_release(self.ledger, recipe.budget.scheme, privacy, label)
         done = descend(records, recipe, key, self.on_step, noise)
         # Nothing of an earlier fit is touched until this one has succeeded.
         for name, value in learned.items():

@@ -246,9 +246,9 @@ class RunCharge:
     """What ``ledger`` is to be charged for a run, and where it says the run stands."""
 
     def __init__(
-        self, ledger: LedgerOrPath, budget: Budget, *, seeded: bool, checkpoint: bool
+        self, ledger: LedgerOrPath | None, budget: Budget, *, seeded: bool, checkpoint: bool
     ) -> None:
-        ledger = find_ledger(ledger)
+        ledger = None if ledger is None else find_ledger(ledger)
         self._budget, self._paid = budget, False
         self._memory = None if isinstance(ledger, LedgerFile) else ledger
         self._file = ledger if isinstance(ledger, LedgerFile) else None

@@ -20,8 +20,8 @@ from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.mechanisms.relation import Relation, most_copies
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, Substreams
-from mustdp.sampling.draws import Batch
 from mustdp.sampling.epochs import Sampling
+from mustdp.sampling.schemes import Batch
 from mustdp.training.networks.bookkeeping import (
     Bookkeeping,
     Contributions,

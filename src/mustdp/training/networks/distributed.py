@@ -27,7 +27,7 @@ from torch import Tensor, distributed
 from mustdp.errors import ClusterLost, InvalidParameter, MustdpError
 from mustdp.limits import LONGEST_WAIT
 from mustdp.numerics import checks
-from mustdp.sampling.draws import Batch, drawn
+from mustdp.sampling.schemes import Batch, drawn
 
 #: What is compared but never shown: it is private, or may be.
 RECORDS = "records"

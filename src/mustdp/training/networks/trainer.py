@@ -23,7 +23,7 @@ from mustdp.ledger.release import LedgerOrPath
 from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, Substreams, release_key
-from mustdp.sampling.draws import Batch
+from mustdp.sampling.schemes import Batch
 from mustdp.sampling.streams import BatchesInTurn, BatchStream
 from mustdp.training.networks.bookkeeping import MaskContext, trainable
 from mustdp.training.networks.checkpoint import (
@@ -406,7 +406,7 @@ class PrivateTrainer(NotCopied):
         checkpoint: Checkpoint | str | Path | None = None,
         compute: Compute | None = None,
         seed: int | None = None,
-        ledger: LedgerOrPath = None,
+        ledger: LedgerOrPath | None = None,
         callbacks: Iterable[Callback] = (),
         progress: bool | None = None,
         losses: bool = False,
