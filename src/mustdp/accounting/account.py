@@ -43,7 +43,7 @@ from mustdp.accounting.views import (
 )
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
-from mustdp.mechanisms.registry import ARGUMENTS
+from mustdp.mechanisms.registry import arguments
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
@@ -99,7 +99,8 @@ def _name(name: str) -> str:
 
 def _value(name: str, value: object, released: bool) -> str:
     if isinstance(value, float):
-        more_private_up = name in ARGUMENTS and ARGUMENTS[name].larger_is_private
+        argument = arguments().get(name)
+        more_private_up = argument is not None and argument.larger_is_private
         return given_or_rounded(value, "up" if more_private_up != released else "down", 6)
     if isinstance(value, list):
         parts = (part if isinstance(part, list) else [part] for part in value)

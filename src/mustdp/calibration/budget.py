@@ -43,7 +43,7 @@ from mustdp.mechanisms.mechanism import (
     Proof,
     gaussian,
 )
-from mustdp.mechanisms.registry import BY_NAME, NAMES, RegisteredMechanism, registered
+from mustdp.mechanisms.registry import RegisteredMechanism, mechanisms, registered
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
@@ -1160,7 +1160,7 @@ class NoiseOfKind:
 
 def noise_of_kind(mechanism: str | Mechanism) -> NoiseOfKind:
     """What makes noise of this kind of any size; the kind by name or by an example."""
-    searchable = tuple(name for name in NAMES if BY_NAME[name].searched is not None)
+    searchable = tuple(name for name, one in mechanisms().items() if one.searched is not None)
     fixed: dict[str, Any] = {}
     if isinstance(mechanism, Mechanism):
         try:
@@ -1175,7 +1175,7 @@ def noise_of_kind(mechanism: str | Mechanism) -> NoiseOfKind:
         other = {"mechanism", entry.searched, *entry.alternatives}
         fixed = {name: at for name, at in mechanism.describe().items() if name not in other}
     else:
-        entry = BY_NAME[checks.choice("mechanism", mechanism, searchable)]
+        entry = mechanisms()[checks.choice("mechanism", mechanism, searchable)]
     return NoiseOfKind(entry, fixed)
 
 

@@ -35,6 +35,7 @@ from mustdp.mechanisms.mechanism import (
     Steering,
     dual,
 )
+from mustdp.mechanisms.registry import SENSITIVITY, Argument, register
 from mustdp.noise.exact import discrete_gaussian_noise, discrete_laplace_noise
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
@@ -303,6 +304,22 @@ class DiscreteLaplace(IntegerNoise):
         return discrete_laplace_noise(self.scale, count, NoiseSource(seed))
 
 
+@register(
+    summary="discrete Laplace noise on an integer",
+    arguments=(
+        Argument(
+            "scale",
+            "SCALE",
+            "Scale parameter of the noise.",
+            SMALLEST_NOISE,
+            LARGEST_NOISE,
+            larger_is_private=True,
+        ),
+        SENSITIVITY,
+    ),
+    searched="scale",
+    examples=({"scale": 0.7}, {"scale": 4.0, "sensitivity": 3}, {"scale": 30.0}),
+)
 def discrete_laplace(*, scale: float, sensitivity: int = 1) -> IntegerNoise:
     """Discrete Laplace noise on an integer: P(K = k) is proportional to ``e^{-|k|/scale}``.
 
@@ -431,6 +448,22 @@ class DiscreteGaussian(IntegerNoise):
         return discrete_gaussian_noise(self.sigma, count, NoiseSource(seed))
 
 
+@register(
+    summary="discrete Gaussian noise on an integer",
+    arguments=(
+        Argument(
+            "sigma",
+            "SIGMA",
+            "Scale parameter of the noise, from 0.001 to 100000.",
+            1e-3,
+            1e5,
+            larger_is_private=True,
+        ),
+        SENSITIVITY,
+    ),
+    searched="sigma",
+    examples=({"sigma": 0.8}, {"sigma": 3.0, "sensitivity": 4}, {"sigma": 20.0}),
+)
 def discrete_gaussian(*, sigma: float, sensitivity: int = 1) -> IntegerNoise:
     """Discrete Gaussian noise on an integer: P(K = k) is proportional to e^{-k^2 / (2 sigma^2)}.
 
