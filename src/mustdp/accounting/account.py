@@ -135,6 +135,26 @@ def _ends(account: Account, delta: float | None) -> tuple[str, str]:
 ACCURACY = 1e-3
 
 
+class OnePairEach:
+    """In place of a family of pairs: no kind of step occurs twice, and one pair bounds each."""
+
+    applies = adaptive = False
+
+    def tighten(self, bounds: Bounds, question: Question) -> tuple[Bounds, str]:
+        """The bounds as they are."""
+        return bounds, ONE_PAIR
+
+    def profile(self, epsilon: FloatArray) -> FloatArray:
+        """Nothing beyond what holds for every delta."""
+        return np.ones(epsilon.size)
+
+    def along(
+        self, delta: float, counts: Collection[int], epsilon: FloatArray
+    ) -> StepProfile | None:
+        """Nothing."""
+        return None
+
+
 class SearchedAccount:
     """The computation of one plan under one relation, and the upper bounds read off them."""
 
@@ -150,7 +170,9 @@ class SearchedAccount:
         plan = with_joined_guarantees(plan)
         self._work = Computation(plan, self.relation, method, group, accurate=self._strict)
         self.composition, self._chosen, self.dimension = ONE_PAIR, composition, dimension
-        self._family = FamilyComposition(plan, self._work, composition, dimension, group)
+        self._family: FamilyComposition | OnePairEach = OnePairEach()
+        if any(count > 1 for count in atoms(plan).values()):
+            self._family = FamilyComposition(plan, self._work, composition, dimension, group)
         self._lock = RLock()
 
     @property

@@ -1124,6 +1124,19 @@ def calibrate_plan(
     """
     target = EpsilonTarget(epsilon, delta, relation, group, composition, dimension)
     make = noise_of_kind(mechanism)
+    met = _noise_that_meets(target, build, make, make.words)
+    limit = noise_limit(met.value, make.words)
+    found = met.plan, make(met.value), met.relation, met.epsilon, target.delta
+    return PlanCalibration(*found, limit=limit)
+
+
+def _noise_that_meets(
+    target: EpsilonTarget,
+    build: Callable[[Mechanism], Plan],
+    make: Callable[[float], Mechanism],
+    words: str,
+) -> MetTarget[float]:
+    """The smallest noise with which a plan meets its target; ``words`` name its argument."""
 
     def guess(z: float) -> float | None:
         return rough_epsilon(build(make(z)), target.delta, target.relation, target.group)
@@ -1135,10 +1148,7 @@ def calibrate_plan(
         close = not loose and guess_is_close(typical, target.relation, target.group)
         drift = 0.0 if close or target.account(typical).has_family else _DRIFT
     rule = partial(smallest_noise, guess=guess, close=close, drift=drift, loose=loose)
-    met = meet(target, lambda z: build(make(z)), rule, make.words, in_full=True)
-    limit = noise_limit(met.value, make.words)
-    found = met.plan, make(met.value), met.relation, met.epsilon, target.delta
-    return PlanCalibration(*found, limit=limit)
+    return meet(target, lambda z: build(make(z)), rule, words, in_full=True)
 
 
 @dataclass(frozen=True)
@@ -1615,13 +1625,13 @@ def _calibrated(
     dimension: int | None,
     group: int,
 ) -> NoisyPlan:
-    found = calibrate_plan(
-        job.plan, epsilon=epsilon, delta=delta, relation=relation, dimension=dimension, group=group
+    target = EpsilonTarget(epsilon, delta, relation, group, dimension=dimension)
+    met = _noise_that_meets(
+        target, job.plan, lambda z: gaussian(noise_multiplier=z), "noise multiplier"
     )
     return NoisyPlan(
-        found.plan, found.noise_multiplier, delta, relation, CALIBRATED, dimension,
-        known=found.epsilon, group=group,
-    )  # fmt: skip
+        met.plan, met.value, delta, relation, CALIBRATED, dimension, known=met.epsilon, group=group
+    )
 
 
 @lru_cache(maxsize=1024)
