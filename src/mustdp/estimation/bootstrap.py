@@ -1358,7 +1358,7 @@ def private_bootstrap(
     """Estimate with intervals from noisy replicates on random subsets, at a certified cost.
 
     The noise comes from a total ``epsilon`` at ``delta`` for everything released here, or from a
-    ``noise_multiplier``.
+    ``noise_multiplier``. Further parameters are those of :func:`private_release`.
 
     Parameters
     ----------
@@ -1393,10 +1393,6 @@ def private_bootstrap(
         sampling or random allocation, and replace_one otherwise.
     interval : {"normal"}, default="normal"
         Kind of interval; other names are refused with the reason.
-    level : float, default=0.95
-        Confidence of the intervals, above 0 and below 1.
-    simultaneous : bool, default=False
-        Whether all intervals are widened until they hold together (Bonferroni).
     population : int, default=None
         The size of what the records were drawn from, without replacement; None means endless.
     correct_bias : bool, default=True
@@ -1404,14 +1400,6 @@ def private_bootstrap(
     execution : Execution, default=None
         A :class:`mustdp.types.Execution`: processes on this machine, or a Dask cluster; None means
         what suits the work.
-    ledger : Ledger, str or path, default=None
-        Charged once, before noise is drawn; what would pass its limit is refused before the data
-        are read. A path is that of a ledger in a file, which must be there.
-    seed : int, Generator or RandomState, default=None
-        Repeats a run, for experiments only: anyone who knows the seed can subtract the noise.
-        None takes fresh entropy from the operating system.
-    progress : Progress, default=None
-        Called whenever the work has got further.
 
     Returns
     -------

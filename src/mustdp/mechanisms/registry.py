@@ -139,6 +139,12 @@ MECHANISM_EPSILON = Argument(
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def size_of_noise(name: str, least: float, most: float) -> Argument:
+    """The scale parameter of noise on an integer, which calibration may search."""
+    said = f"Scale parameter of the noise, from {least:g} to {most:g}."
+    return Argument(name, name.upper(), said, least, most, larger_is_private=True)
+
+
 def register(
     *,
     summary: str,
