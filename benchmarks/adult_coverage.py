@@ -44,14 +44,18 @@ ASKED = (
 )
 
 
-def population(folder: Path) -> pd.DataFrame:
-    """All records of the published files."""
-    rows = []
+def records(folder: Path) -> Iterator[list[str]]:
+    """The fields of all records of the published files."""
     for name in ("adult.data", "adult.test"):
         for line in (folder / name).read_text().splitlines():
             fields = [field.strip() for field in line.split(",")]
             if len(fields) == 15:
-                rows.append([fields[at] for at in COLUMNS.values()])
+                yield fields
+
+
+def population(folder: Path) -> pd.DataFrame:
+    """The columns that are looked at, of all records."""
+    rows = [[fields[at] for at in COLUMNS.values()] for fields in records(folder)]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     return frame.astype(dict.fromkeys(LOWER, float))
 

@@ -57,7 +57,7 @@ from scipy import optimize, signal, special, stats
 
 import mustdp as md
 from mustdp.errors import Contradiction
-from mustdp.mechanisms.registry import BY_NAME as MECHANISMS
+from mustdp.mechanisms.registry import mechanisms
 from mustdp.sampling.catalogue import BY_NAME as SCHEMES
 from mustdp.sampling.catalogue import EPOCHS
 
@@ -96,7 +96,7 @@ def random_case(rng: np.random.Generator) -> Case:
     weights = np.array([1.0 if name in EPOCHS or name == "none" else 2.0 for name in names])
     scheme = str(rng.choice(names, p=weights / weights.sum()))
     case: Case = {"scheme": scheme, "sizes": random_sizes(scheme, rng)}
-    noises = ["gaussian"] * 2 + ["laplace"] if scheme in EPOCHS else sorted(MECHANISMS)
+    noises = ["gaussian"] * 2 + ["laplace"] if scheme in EPOCHS else sorted(mechanisms())
     gaussian_more = rng.random() < 0.45
     mechanism = "gaussian" if gaussian_more else str(rng.choice(noises))
     case |= {"mechanism": mechanism, "arguments": random_arguments(mechanism, scheme, rng)}
@@ -161,7 +161,7 @@ def random_arguments(mechanism: str, scheme: str, rng: np.random.Generator) -> d
         if mechanism == "randomized-response":
             given["categories"] = whole(rng, 2, 20)
         return given
-    examples = MECHANISMS[mechanism].examples  # one that was registered later
+    examples = mechanisms()[mechanism].examples  # one that was registered later
     return dict(examples[int(rng.integers(len(examples)))])
 
 
@@ -183,7 +183,7 @@ def weakened(arguments: dict[str, float], by: float) -> dict[str, float]:
 
 def plan_of(case: Case, weaken: float = 0.0) -> Any:
     """What is certified."""
-    noise = MECHANISMS[case["mechanism"]].build(**weakened(case["arguments"], weaken))
+    noise = mechanisms()[case["mechanism"]].build(**weakened(case["arguments"], weaken))
     scheme, steps = case["scheme"], case["steps"]
     if scheme == "none":
         return md.repeat(steps, noise)
@@ -202,7 +202,7 @@ def plan_of(case: Case, weaken: float = 0.0) -> Any:
     one = md.repeat(steps, md.subsample(drawn, noise))
     if "also" not in case:
         return one
-    other = MECHANISMS[case["mechanism"]].build(**weakened(case["also"], weaken))
+    other = mechanisms()[case["mechanism"]].build(**weakened(case["also"], weaken))
     return md.sequence(one, md.repeat(steps, md.subsample(drawn, other)))
 
 
@@ -499,7 +499,7 @@ def candidates(
 
 def as_stated(case: Case, law: Array) -> Iterator[Pair]:
     """A mechanism that was registered later: the output distributions that it states itself."""
-    mechanism = MECHANISMS[case["mechanism"]].build(**case["arguments"])
+    mechanism = mechanisms()[case["mechanism"]].build(**case["arguments"])
     removed = case["relation"] == "add_remove"
     shift = mechanism.shift_for(1.0 if removed and leaves_empty(case) else 2.0)
     stated_outputs: Any = mechanism.attained(shift)

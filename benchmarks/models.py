@@ -9,6 +9,7 @@ the population.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 import warnings
@@ -20,6 +21,8 @@ import numpy as np
 import pandas as pd
 
 import mustdp as md
+
+ADULT: Any = importlib.import_module("adult_coverage")
 
 N, DELTA = 4000, 1e-5
 EPSILONS = (0.3, 1.0, 5.0)
@@ -39,12 +42,9 @@ STATISTICS = (
 def population(folder: Path) -> pd.DataFrame:
     """All records of the published files."""
     rows = []
-    for name in ("adult.data", "adult.test"):
-        for line in (folder / name).read_text().splitlines():
-            fields = [field.strip() for field in line.split(",")]
-            if len(fields) == 15:
-                numbers = [float(fields[k]) for k in (0, 4, 12)]
-                rows.append((*numbers, fields[9], fields[5], float(">50K" in fields[14])))
+    for fields in ADULT.records(folder):
+        numbers = [float(fields[k]) for k in (0, 4, 12)]
+        rows.append((*numbers, fields[9], fields[5], float(">50K" in fields[14])))
     found = pd.DataFrame(rows, columns=["age", "education", "hours", "sex", "marital", "rich"])
     married, never = (found["marital"].str.startswith(one) for one in ("Married", "Never"))
     found["marital"] = np.where(married, "married", np.where(never, "never", "other status"))

@@ -30,6 +30,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "public_names",
     "command_reference",
+    "registered",
     "notebooks",
     "widths",
 ]

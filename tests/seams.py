@@ -267,7 +267,7 @@ def registered_mechanisms() -> Any:
     """Every mechanism that is registered."""
     from mustdp.mechanisms import registry
 
-    return registry.MECHANISMS
+    return tuple(registry.mechanisms().values())
 
 
 def registered_schemes() -> Any:

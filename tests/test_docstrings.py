@@ -118,17 +118,27 @@ def problems(public: Any) -> list[str]:
 
 def referred(public: Any) -> str:
     """The docstrings of the functions and base classes to which one refers for what they share."""
-    named = re.findall(r"\bare\s+those\s+of\s+:(?:class|func):`([\w.]+)`", public.__doc__ or "")
+    kinds = "class|func|meth"
+    named = re.findall(rf"\bare\s+those\s+of\s+:(?:{kinds}):`([\w.]+)`", public.__doc__ or "")
     bases = {one.__name__: one for one in getattr(public, "__mro__", ())}
-    others = [bases.get(name) or attrgetter(FULL_NAMES[name])(mustdp) for name in named]
+    others = [bases.get(name) or attrgetter(full_name(name))(mustdp) for name in named]
     return "\n\n".join(inspect.cleandoc(one.__doc__ or "") for one in others)
+
+
+def full_name(name: str) -> str:
+    """Where a public name, or a method of a public class, is found."""
+    described, _, method = name.rpartition(".")
+    return FULL_NAMES.get(name) or f"{FULL_NAMES[described]}.{method}"
 
 
 def of_methods(described: type) -> list[str]:
     """What is wrong with the docstrings of a class's public methods."""
     wrong = []
     for name, plain, docstring in methods(described):
-        found = parameters(plain, docstring) + returns(plain, docstring)
+        others = referred(plain) if docstring == plain.__doc__ else ""
+        elsewhere = "what is returned" in (docstring or "") and sections(others).keys() & {*GIVEN}
+        found = parameters(plain, docstring, others)
+        found += [] if elsewhere else returns(plain, docstring)
         wrong += [f"{name}: {one}" for one in found]
     return wrong
 
@@ -213,6 +223,20 @@ class Wrong:
         """
 
 
+class Drawing:
+    """A class whose method refers to another's for what they share."""
+
+    def plot(self, label: str | None = None, other: int = 1) -> object:
+        """What is returned, and the rest, are those of :meth:`ReleaseResult.plot`.
+
+        Parameters
+        ----------
+        label : str, default=None
+            One of its own.
+        """
+        return label, other
+
+
 def referring(n: int, m: int = 3, other: int = 1) -> int:
     """The parameters are those of :func:`wor`, and ``m`` is 2 by default.
 
@@ -230,6 +254,7 @@ def test_what_is_referred_to_is_compared_too() -> None:
         "m is not 2 by default",
         "Returns is missing",
     ]
+    assert problems(Drawing) == ["plot: other is not documented"]
 
 
 def test_docstrings_that_have_drifted_are_found() -> None:

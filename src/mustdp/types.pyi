@@ -78,13 +78,13 @@ from mustdp.sampling.epochs import Epoch as Epoch
 from mustdp.sampling.epochs import RandomAllocation as RandomAllocation
 from mustdp.sampling.epochs import Shuffle as Shuffle
 from mustdp.sampling.schemes import Batch as Batch
+from mustdp.sampling.schemes import BatchStream as BatchStream
 from mustdp.sampling.schemes import MultiplicityLaw as MultiplicityLaw
 from mustdp.sampling.schemes import Multistage as Multistage
 from mustdp.sampling.schemes import Poisson as Poisson
 from mustdp.sampling.schemes import Scheme as Scheme
 from mustdp.sampling.schemes import Stage as Stage
 from mustdp.sampling.schemes import TruncatedPoisson as TruncatedPoisson
-from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.data import DataSet as DataSet
 from mustdp.training.linear.descent import TakenAsPublic as TakenAsPublic
 from mustdp.training.networks.events import CsvLog as CsvLog

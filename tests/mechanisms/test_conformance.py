@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -15,6 +15,7 @@ import pytest
 import mustdp as md
 from mustdp.cli.parameters import as_typed
 from mustdp.errors import Contradiction
+from mustdp.mechanisms import registry
 from mustdp.mechanisms.mechanism import (
     AdditiveNoise,
     DiscreteOutcomes,
@@ -25,19 +26,18 @@ from mustdp.mechanisms.mechanism import (
     NoiseProfiles,
     Proof,
 )
-from mustdp.mechanisms.registry import ARGUMENTS, MECHANISMS, RegisteredMechanism, registered
+from mustdp.mechanisms.registry import RegisteredMechanism, arguments, mechanisms, registered
 from mustdp.types import Mechanism
 from tests.arrays import FloatArray, IntArray
 from tests.cli.running import Run, answer, check_refused, runner
 from tests.mechanisms import conformance
 
-ROOT = Path(__file__).parents[2]
 INSTANCES = [
     pytest.param(one, example, id=f"{one.name} {dict(example)}")
-    for one in MECHANISMS
+    for one in mechanisms().values()
     for example in one.examples
 ]
-NAMED = [pytest.param(one, id=one.name) for one in MECHANISMS]
+NAMED = [pytest.param(one, id=one.name) for one in mechanisms().values()]
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_every_mechanism_is_registered_as_a_public_name(entry: RegisteredMechani
     assert made.name == entry.name
     names = {argument.name for argument in entry.arguments}
     assert names == {field.name for field in fields(made)}
-    assert entry.searched is None or ARGUMENTS[entry.searched].larger_is_private
+    assert entry.searched is None or arguments()[entry.searched].larger_is_private
 
 
 @pytest.mark.parametrize("entry", NAMED)
@@ -85,7 +85,7 @@ def test_bad_arguments_are_refused_by_name(entry: RegisteredMechanism) -> None:
 def test_the_command_line_takes_every_mechanism(entry: RegisteredMechanism, run: Run) -> None:
     line = f"account --scheme wor -n 100 -m 5 --steps 2 --delta 1e-4 --mechanism {entry.name}"
     for example in entry.examples[:2]:
-        given = " ".join(f"{ARGUMENTS[name].option} {as_typed(v)}" for name, v in example.items())
+        given = " ".join(f"{arguments()[name].option} {as_typed(v)}" for name, v in example.items())
         found = answer(run, f"{line} {given}")
         mechanism = entry.build(**example)
         assert {key: found[key] for key in mechanism.describe()} == mechanism.describe()
@@ -108,9 +108,9 @@ def test_the_command_line_refuses_what_does_not_fit(entry: RegisteredMechanism, 
             check_refused(run(*line.split(), argument.option, text), argument.option, text)
     example = entry.examples[0]
     given = [
-        w for name, value in example.items() for w in (ARGUMENTS[name].option, as_typed(value))
+        w for name, value in example.items() for w in (arguments()[name].option, as_typed(value))
     ]
-    for name, argument in ARGUMENTS.items():
+    for name, argument in arguments().items():
         if name not in own:
             allowed = str(int(argument.most)) if argument.whole else str(argument.most)
             refused = run(*line.split(), *given, argument.option, allowed)
@@ -118,7 +118,7 @@ def test_the_command_line_refuses_what_does_not_fit(entry: RegisteredMechanism, 
 
 
 @pytest.mark.parametrize(
-    "entry", [pytest.param(one, id=one.name) for one in MECHANISMS if one.searched]
+    "entry", [pytest.param(one, id=one.name) for one in mechanisms().values() if one.searched]
 )
 def test_calibration_finds_the_size_of_every_mechanism(
     entry: RegisteredMechanism, run: Run
@@ -133,10 +133,19 @@ def test_calibration_finds_the_size_of_every_mechanism(
     assert str(entry.searched).replace("_", " ") in printed.out
 
 
-def test_the_tables_of_the_documents_are_those_of_the_registry() -> None:
-    tables = runpy.run_path(str(ROOT / "docs" / "tables.py"))
-    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert tables["written"](page) == page, "run python docs/tables.py"
+def test_every_decorated_function_is_found() -> None:
+    """What the source says is what the decorators say when the modules are loaded."""
+    folder = Path(registry.__file__).parent
+    said: dict[str, object] = {}
+    for file in folder.glob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                for one in node.decorator_list:
+                    if isinstance(one, ast.Call) and ast.unparse(one.func) == "register":
+                        said[node.name.replace("_", "-")] = file.stem
+    assert said == {one.name: one.module.rpartition(".")[2] for one in mechanisms().values()}
+    listed = {name for name in dir(md) if name.replace("_", "-") in said}
+    assert len(listed) == len(said)
 
 
 # Mechanisms that break the contract, each in one way.

@@ -18,6 +18,7 @@ import mustdp as md
 from tests.cli.running import PROGRAM
 from tests.reporting.explorer.driving import browser, missing
 from tests.reporting.pages.looking import faults, look, no_axe, until, violations
+from tests.seams import registered_epochs, registered_mechanisms, registered_schemes
 from tests.site.loading import broken_links, from_elsewhere, read
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +65,11 @@ def test_the_site(site: Path) -> None:
                 (parameter.metavar,) if parameter.param_type_name == "argument" else parameter.opts
             )
             assert all(f'<span class="pre">{word}</span>' in section for word in shown), parameter
+
+    page = (site / "docs" / "registered.html").read_text(encoding="utf-8")
+    schemes = {one.name for one in registered_schemes()} | set(registered_epochs())
+    for name in {one.name for one in registered_mechanisms()} | schemes | {"mean", "gini"}:
+        assert f'<span class="pre">{name}</span>' in page, name
 
     for html in site.rglob("*.html"):
         assert from_elsewhere(html.read_text(encoding="utf-8")) == [], html

@@ -43,7 +43,7 @@ from mustdp.accounting.views import (
 )
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
-from mustdp.mechanisms.registry import ARGUMENTS
+from mustdp.mechanisms.registry import arguments
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
@@ -99,7 +99,8 @@ def _name(name: str) -> str:
 
 def _value(name: str, value: object, released: bool) -> str:
     if isinstance(value, float):
-        more_private_up = name in ARGUMENTS and ARGUMENTS[name].larger_is_private
+        argument = arguments().get(name)
+        more_private_up = argument is not None and argument.larger_is_private
         return given_or_rounded(value, "up" if more_private_up != released else "down", 6)
     if isinstance(value, list):
         parts = (part if isinstance(part, list) else [part] for part in value)
@@ -134,6 +135,26 @@ def _ends(account: Account, delta: float | None) -> tuple[str, str]:
 ACCURACY = 1e-3
 
 
+class OnePairEach:
+    """In place of a family of pairs: no kind of step occurs twice, and one pair bounds each."""
+
+    applies = adaptive = False
+
+    def tighten(self, bounds: Bounds, question: Question) -> tuple[Bounds, str]:
+        """The bounds as they are."""
+        return bounds, ONE_PAIR
+
+    def profile(self, epsilon: FloatArray) -> FloatArray:
+        """Nothing beyond what holds for every delta."""
+        return np.ones(epsilon.size)
+
+    def along(
+        self, delta: float, counts: Collection[int], epsilon: FloatArray
+    ) -> StepProfile | None:
+        """Nothing."""
+        return None
+
+
 class SearchedAccount:
     """The computation of one plan under one relation, and the upper bounds read off them."""
 
@@ -149,7 +170,9 @@ class SearchedAccount:
         plan = with_joined_guarantees(plan)
         self._work = Computation(plan, self.relation, method, group, accurate=self._strict)
         self.composition, self._chosen, self.dimension = ONE_PAIR, composition, dimension
-        self._family = FamilyComposition(plan, self._work, composition, dimension, group)
+        self._family: FamilyComposition | OnePairEach = OnePairEach()
+        if any(count > 1 for count in atoms(plan).values()):
+            self._family = FamilyComposition(plan, self._work, composition, dimension, group)
         self._lock = RLock()
 
     @property

@@ -43,7 +43,7 @@ from mustdp.mechanisms.mechanism import (
     Proof,
     gaussian,
 )
-from mustdp.mechanisms.registry import BY_NAME, NAMES, RegisteredMechanism, registered
+from mustdp.mechanisms.registry import RegisteredMechanism, mechanisms, registered
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
@@ -1124,6 +1124,19 @@ def calibrate_plan(
     """
     target = EpsilonTarget(epsilon, delta, relation, group, composition, dimension)
     make = noise_of_kind(mechanism)
+    met = _noise_that_meets(target, build, make, make.words)
+    limit = noise_limit(met.value, make.words)
+    found = met.plan, make(met.value), met.relation, met.epsilon, target.delta
+    return PlanCalibration(*found, limit=limit)
+
+
+def _noise_that_meets(
+    target: EpsilonTarget,
+    build: Callable[[Mechanism], Plan],
+    make: Callable[[float], Mechanism],
+    words: str,
+) -> MetTarget[float]:
+    """The smallest noise with which a plan meets its target; ``words`` name its argument."""
 
     def guess(z: float) -> float | None:
         return rough_epsilon(build(make(z)), target.delta, target.relation, target.group)
@@ -1135,10 +1148,7 @@ def calibrate_plan(
         close = not loose and guess_is_close(typical, target.relation, target.group)
         drift = 0.0 if close or target.account(typical).has_family else _DRIFT
     rule = partial(smallest_noise, guess=guess, close=close, drift=drift, loose=loose)
-    met = meet(target, lambda z: build(make(z)), rule, make.words, in_full=True)
-    limit = noise_limit(met.value, make.words)
-    found = met.plan, make(met.value), met.relation, met.epsilon, target.delta
-    return PlanCalibration(*found, limit=limit)
+    return meet(target, lambda z: build(make(z)), rule, words, in_full=True)
 
 
 @dataclass(frozen=True)
@@ -1160,7 +1170,7 @@ class NoiseOfKind:
 
 def noise_of_kind(mechanism: str | Mechanism) -> NoiseOfKind:
     """What makes noise of this kind of any size; the kind by name or by an example."""
-    searchable = tuple(name for name in NAMES if BY_NAME[name].searched is not None)
+    searchable = tuple(name for name, one in mechanisms().items() if one.searched is not None)
     fixed: dict[str, Any] = {}
     if isinstance(mechanism, Mechanism):
         try:
@@ -1175,7 +1185,7 @@ def noise_of_kind(mechanism: str | Mechanism) -> NoiseOfKind:
         other = {"mechanism", entry.searched, *entry.alternatives}
         fixed = {name: at for name, at in mechanism.describe().items() if name not in other}
     else:
-        entry = BY_NAME[checks.choice("mechanism", mechanism, searchable)]
+        entry = mechanisms()[checks.choice("mechanism", mechanism, searchable)]
     return NoiseOfKind(entry, fixed)
 
 
@@ -1615,13 +1625,13 @@ def _calibrated(
     dimension: int | None,
     group: int,
 ) -> NoisyPlan:
-    found = calibrate_plan(
-        job.plan, epsilon=epsilon, delta=delta, relation=relation, dimension=dimension, group=group
+    target = EpsilonTarget(epsilon, delta, relation, group, dimension=dimension)
+    met = _noise_that_meets(
+        target, job.plan, lambda z: gaussian(noise_multiplier=z), "noise multiplier"
     )
     return NoisyPlan(
-        found.plan, found.noise_multiplier, delta, relation, CALIBRATED, dimension,
-        known=found.epsilon, group=group,
-    )  # fmt: skip
+        met.plan, met.value, delta, relation, CALIBRATED, dimension, known=met.epsilon, group=group
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -29,7 +29,7 @@ from mustdp.cli.parameters import (
     word_of,
 )
 from mustdp.errors import InvalidParameter
-from mustdp.mechanisms.registry import BY_NAME
+from mustdp.mechanisms.registry import searched_argument
 from mustdp.numerics.formatting import as_stated, noise_needed
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _answer(
         **output.limit_as_data(limit),
     }
     first = scheme.stages[0].size if isinstance(scheme, Multistage) else None
-    searched = BY_NAME[mechanism.name].searched if mechanism.name in BY_NAME else None
+    searched = searched_argument(mechanism)
     needed = float(mechanism.describe().get(str(searched), 0.0))
     solved = {
         "noise": (str(searched).replace("_", " "), noise_needed(needed, output.MULTIPLIER)),

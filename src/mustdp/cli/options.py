@@ -27,9 +27,7 @@ from mustdp.limits import (
     NOISE_RANGE,
     TARGET_RANGE,
 )
-from mustdp.mechanisms.registry import ARGUMENTS, Argument, RegisteredMechanism
-from mustdp.mechanisms.registry import BY_NAME as MECHANISMS_BY_NAME
-from mustdp.mechanisms.registry import NAMES as MECHANISM_NAMES
+from mustdp.mechanisms.registry import Argument, RegisteredMechanism, arguments, mechanisms
 from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.catalogue import (
     BY_NAME,
@@ -93,11 +91,11 @@ _scheme = Panel(
 )
 _noise = Panel(
     "Noise",
-    f"--mechanism NAME  {', '.join(MECHANISM_NAMES[:-1])} or {MECHANISM_NAMES[-1]}.\n"
-    + "\n".join(f"{one.option} {one.metavar}  {one.help}" for one in ARGUMENTS.values()),
+    f"--mechanism NAME  One of {', '.join(mechanisms())}.\n"
+    + "\n".join(f"{one.option} {one.metavar}  {one.help}" for one in arguments().values()),
 )
 
-MechanismOption = Annotated[str, _noise("--mechanism", word_of(MECHANISM_NAMES))]
+MechanismOption = Annotated[str, _noise("--mechanism", word_of(tuple(mechanisms())))]
 
 
 def paragraphs(docstring: str) -> str:
@@ -276,7 +274,7 @@ class NoiseChoice:
     @property
     def given(self) -> dict[str, Any]:
         """The arguments that were given, by name."""
-        found = {name: getattr(self, name) for name in ARGUMENTS}
+        found = {name: getattr(self, name) for name in arguments()}
         return {name: value for name, value in found.items() if value is not None}
 
     def build(self) -> Mechanism:
@@ -284,7 +282,7 @@ class NoiseChoice:
         entry = self._fitting()
         given = self.given
         if entry.alternatives:
-            exactly_one({ARGUMENTS[name].option: given.get(name) for name in entry.alternatives})
+            exactly_one({arguments()[name].option: given.get(name) for name in entry.alternatives})
         for argument in entry.arguments:
             needed = argument.default is None and argument.name not in entry.alternatives
             if needed and argument.name not in given:
@@ -298,7 +296,7 @@ class NoiseChoice:
         entry = self._fitting()
         for name in {str(entry.searched), *entry.alternatives} & self.given.keys():
             raise InvalidParameter(
-                f"{ARGUMENTS[name].option} {as_typed(self.given[name])} does not fit --solve-for "
+                f"{arguments()[name].option} {as_typed(self.given[name])} does not fit --solve-for "
                 "noise, which finds it; --solve-for steps, m and b take a noise"
             )
         if entry.searched is None:
@@ -312,12 +310,12 @@ class NoiseChoice:
 
     def _fitting(self) -> RegisteredMechanism:
         """What the mechanism takes, if nothing else was given."""
-        entry = MECHANISMS_BY_NAME[self.mechanism]
+        entry = mechanisms()[self.mechanism]
         own = {argument.name for argument in entry.arguments}
         for name, value in self.given.items():
             if name not in own:
                 raise InvalidParameter(
-                    f"{ARGUMENTS[name].option} {as_typed(value)} does not fit --mechanism "
+                    f"{arguments()[name].option} {as_typed(value)} does not fit --mechanism "
                     f"{entry.name}, which takes {entry.takes()}"
                 )
         return entry
@@ -332,7 +330,7 @@ else:
         "NoiseOptions",
         [
             ("mechanism", MechanismOption, "gaussian"),
-            *((name, _noise_option(argument), None) for name, argument in ARGUMENTS.items()),
+            *((name, _noise_option(argument), None) for name, argument in arguments().items()),
         ],
         bases=(NoiseChoice,),
         frozen=True,

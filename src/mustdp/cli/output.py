@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.registry import BY_NAME
+from mustdp.mechanisms.registry import searched_argument
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.formatting import (
     aligned,
@@ -268,7 +268,7 @@ def noise_in_words(
 
     A shift is an inverse of noise: that of a noise to be used is rounded down, any other up.
     """
-    searched = BY_NAME[mechanism.name].searched if mechanism.name in BY_NAME else None
+    searched = searched_argument(mechanism)
     sizes = ""
     for name, given in mechanism.describe().items():
         if name not in ("mechanism", "shift"):

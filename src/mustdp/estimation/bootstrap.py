@@ -13,7 +13,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import monotonic, sleep
@@ -58,7 +58,7 @@ from mustdp.estimation.result import (
 from mustdp.estimation.schema import Limits, Range, Shape, SubsetSchema, check_limits, read_ranges
 from mustdp.estimation.statistics.statistic import Statistic, read_statistics
 from mustdp.execution.cluster import Concealed, check_dask, check_secure, connected, private_folder
-from mustdp.execution.processes import one_blas_thread, processors
+from mustdp.execution.processes import processors
 from mustdp.extras import installed, required
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.mechanisms.mechanism import Mechanism, gaussian
@@ -238,6 +238,37 @@ class Portion(NamedTuple):
 
     start: int
     stop: int
+
+
+# BLAS libraries add up in another order when they use more threads, which changes last digits.
+# joblib and Dask start their workers with one thread already; this does the same for the process of
+# the caller. It needs threadpoolctl; without it, last digits of statistics that multiply matrices
+# may depend on where they are computed. Several threads of a process may be inside at the same
+# time: the first one in sets the limit and the last one out lifts it.
+
+
+_THREADPOOLCTL = installed("threadpoolctl")
+_blas_lock = threading.Lock()
+_inside = 0
+_limit: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread inside the block."""
+    global _inside, _limit
+    with _blas_lock:
+        if _inside == 0 and _THREADPOOLCTL is not None:
+            _limit = _THREADPOOLCTL.threadpool_limits(1, user_api="blas")
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _inside -= 1
+            if _inside == 0 and _limit is not None:
+                _limit.restore_original_limits()
+                _limit = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -1327,7 +1358,7 @@ def private_bootstrap(
     """Estimate with intervals from noisy replicates on random subsets, at a certified cost.
 
     The noise comes from a total ``epsilon`` at ``delta`` for everything released here, or from a
-    ``noise_multiplier``.
+    ``noise_multiplier``. Further parameters are those of :func:`private_release`.
 
     Parameters
     ----------
@@ -1362,10 +1393,6 @@ def private_bootstrap(
         sampling or random allocation, and replace_one otherwise.
     interval : {"normal"}, default="normal"
         Kind of interval; other names are refused with the reason.
-    level : float, default=0.95
-        Confidence of the intervals, above 0 and below 1.
-    simultaneous : bool, default=False
-        Whether all intervals are widened until they hold together (Bonferroni).
     population : int, default=None
         The size of what the records were drawn from, without replacement; None means endless.
     correct_bias : bool, default=True
@@ -1373,14 +1400,6 @@ def private_bootstrap(
     execution : Execution, default=None
         A :class:`mustdp.types.Execution`: processes on this machine, or a Dask cluster; None means
         what suits the work.
-    ledger : Ledger, str or path, default=None
-        Charged once, before noise is drawn; what would pass its limit is refused before the data
-        are read. A path is that of a ledger in a file, which must be there.
-    seed : int, Generator or RandomState, default=None
-        Repeats a run, for experiments only: anyone who knows the seed can subtract the noise.
-        None takes fresh entropy from the operating system.
-    progress : Progress, default=None
-        Called whenever the work has got further.
 
     Returns
     -------

@@ -36,6 +36,7 @@ from mustdp.randomness.keys import NESTED, BatchKey, Substreams, batch_key
 from mustdp.sampling.catalogue import KINDS, Kind
 from mustdp.sampling.schemes import (
     Batch,
+    BatchStream,
     Multistage,
     Poisson,
     Scheme,
@@ -52,7 +53,6 @@ from mustdp.sampling.schemes import (
     prefers_splitting,
     split,
 )
-from mustdp.sampling.streams import BatchStream
 
 # Nested designs: subsets that are drawn once and used again by several subsets drawn from them.
 #

@@ -559,28 +559,13 @@ class ReleasedEstimate(Estimate):
     """One number of a release on all records.
 
     ``column`` names the column or columns, ``group`` the group, ``cell`` the cell of a table or the
-    term of a regression; each is None where there is none. ``description`` says what was estimated.
+    term of a regression; each is None where there is none. Further attributes are those of
+    :class:`Estimate`.
 
     Attributes
     ----------
     label : str
         Which estimate: statistic, columns, cell and group.
-    value : float
-        The estimate; NaN where noise leaves nothing to be known, which ``flags`` say.
-    standard_error : float
-        Of sampling and noise together; NaN or infinite where it is not known.
-    interval : (float, float)
-        The interval for sampling and noise together, at the release's level.
-    noise_share : float
-        Which share of the variance is that of the noise.
-    description : str
-        What was estimated, in words.
-    flags : tuple of str
-        What a reader has to know.
-    degrees_of_freedom : float
-        Those of the t quantile behind the interval.
-    noise_dominated : bool
-        Whether the noise hides the variation of the data, so that an upper limit stands for it.
     statistic : str
         The statistic, such as "mean".
     column : str or None
@@ -1320,17 +1305,12 @@ class BootstrapResult(EstimationResult[Estimate]):
     def plot(self, label: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the replicates of one estimate, its interval and the noise's share.
 
+        The axes, and what is returned, are those of :meth:`ReleaseResult.plot`.
+
         Parameters
         ----------
         label : str, default=None
             Which estimate; None means the first.
-        ax : matplotlib.axes.Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes that were drawn on; nothing is shown or saved.
         """
         drawing: Any = importlib.import_module("mustdp.reporting.plots.results")
         axes: Axes = drawing.bootstrap_replicates(self, label, ax=ax)

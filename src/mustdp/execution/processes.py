@@ -19,15 +19,13 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
-from threading import Lock
 from types import TracebackType
 from typing import Any, BinaryIO, NoReturn, Protocol, Self, TypeVar
 
 from mustdp.errors import WorkerLost
-from mustdp.extras import installed
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -292,34 +290,3 @@ def processors() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
-
-
-# BLAS libraries add up in another order when they use more threads, which changes last digits.
-# joblib and Dask start their workers with one thread already; this does the same for the process of
-# the caller. It needs threadpoolctl; without it, last digits of statistics that multiply matrices
-# may depend on where they are computed. Several threads of a process may be inside at the same
-# time: the first one in sets the limit and the last one out lifts it.
-
-
-_THREADPOOLCTL = installed("threadpoolctl")
-_lock = Lock()
-_inside = 0
-_limit: Any = None
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread inside the block."""
-    global _inside, _limit
-    with _lock:
-        if _inside == 0 and _THREADPOOLCTL is not None:
-            _limit = _THREADPOOLCTL.threadpool_limits(1, user_api="blas")
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0 and _limit is not None:
-                _limit.restore_original_limits()
-                _limit = None

@@ -33,8 +33,7 @@ from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics import checks
 from mustdp.randomness.keys import release_key
 from mustdp.sampling.epochs import Sampling, random_allocation
-from mustdp.sampling.schemes import Scheme, poisson, truncated_poisson, wor, wr
-from mustdp.sampling.streams import BatchStream
+from mustdp.sampling.schemes import BatchStream, Scheme, poisson, truncated_poisson, wor, wr
 
 if TYPE_CHECKING:
     from jax_privacy import accounting, batch_selection

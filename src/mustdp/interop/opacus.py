@@ -53,8 +53,7 @@ from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.randomness.keys import release_key
 from mustdp.sampling.epochs import Epoch, Sampling, shuffle
-from mustdp.sampling.schemes import poisson
-from mustdp.sampling.streams import BatchStream
+from mustdp.sampling.schemes import BatchStream, poisson
 
 __all__ = [
     "RunHistory",

@@ -54,6 +54,7 @@ from mustdp.mechanisms.mechanism import (
     TabulatedProfiles,
     dual,
 )
+from mustdp.mechanisms.registry import MECHANISM_EPSILON, register
 from mustdp.mechanisms.stated import StatedGuarantee
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
@@ -165,6 +166,11 @@ class PermuteAndFlip(StatedGuarantee):
         return TwoFlipped(self.mechanism_epsilon)
 
 
+@register(
+    summary="one candidate by its utility; any mechanism of bounded range (Dong et al. 2020)",
+    arguments=(MECHANISM_EPSILON,),
+    examples=({"mechanism_epsilon": 2.0}, {"mechanism_epsilon": 1.0}, {"mechanism_epsilon": 0.2}),
+)
 def exponential_mechanism(epsilon: float) -> Mechanism:
     """One candidate, drawn by the exponential mechanism, or any mechanism of range ``epsilon``.
 
@@ -211,6 +217,11 @@ def exponential_mechanism(epsilon: float) -> Mechanism:
     return ExponentialMechanism(epsilon)
 
 
+@register(
+    summary="one candidate by permute-and-flip (McKenna & Sheldon 2020)",
+    arguments=(MECHANISM_EPSILON,),
+    examples=({"mechanism_epsilon": 1.0}, {"mechanism_epsilon": 0.2}),
+)
 def permute_and_flip(epsilon: float) -> Mechanism:
     """One candidate, drawn by permute-and-flip, or report-noisy-max with exponential noise.
 

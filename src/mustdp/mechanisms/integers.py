@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
@@ -35,6 +35,7 @@ from mustdp.mechanisms.mechanism import (
     Steering,
     dual,
 )
+from mustdp.mechanisms.registry import SENSITIVITY, register, size_of_noise
 from mustdp.noise.exact import discrete_gaussian_noise, discrete_laplace_noise
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
@@ -68,6 +69,10 @@ class IntegerLaw(OutputLaw, ABC):
     @abstractmethod
     def excess(self, distance: FloatArray, k: FloatArray, epsilon: FloatArray) -> FloatArray:
         """P(K + distance >= k) - e^epsilon P(K >= k) for epsilon >= 0, rounded up."""
+
+    @abstractmethod
+    def draw(self, count: int, source: NoiseSource) -> IntArray:
+        """Values of exactly this law, in integer arithmetic."""
 
     def profile(self, distance: FloatArray, epsilon: FloatArray) -> FloatArray:
         """Hockey-stick divergence at e^epsilon of the law moved by ``distance``, rounded up."""
@@ -166,9 +171,13 @@ class IntegerNoise(Mechanism):
     """
 
     sensitivity: int
+    #: The range of the scale parameter, which is the first field.
+    sizes: ClassVar[tuple[float, float]]
 
-    def _check(self, parameter: str, least: float, most: float) -> None:
-        """Read the sensitivity and the scale parameter, which are what the user gave."""
+    def __post_init__(self) -> None:
+        """Read the scale parameter and the sensitivity."""
+        parameter = fields(self)[0].name  # type: ignore[arg-type]
+        least, most = self.sizes
         size = checks.real(parameter, getattr(self, parameter), at_least=least, at_most=most)
         object.__setattr__(self, parameter, size)
         whole = checks.integer("sensitivity", self.sensitivity, 1, 10**6)
@@ -215,9 +224,9 @@ class IntegerNoise(Mechanism):
             return None
         return Fraction(self.sensitivity) / Fraction(self.law.scale)
 
-    @abstractmethod
     def noise(self, count: int = 1, seed: int | None = None) -> IntArray:
         """Draw noise of exactly the law that is charged; a ``seed`` is for experiments alone."""
+        return self.law.draw(count, NoiseSource(seed))
 
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON."""
@@ -280,6 +289,10 @@ class DiscreteLaplaceLaw(IntegerLaw):
         moments = (a - 1.0) * distance * self._step + np.log(inside) + 32.0 * ROUNDOFF
         return np.asarray(np.where(distance > 0.0, moments, 0.0))
 
+    def draw(self, count: int, source: NoiseSource) -> IntArray:
+        """With geometric coins."""
+        return discrete_laplace_noise(self.scale, count, source)
+
 
 @dataclass(frozen=True)
 class DiscreteLaplace(IntegerNoise):
@@ -289,42 +302,12 @@ class DiscreteLaplace(IntegerNoise):
     sensitivity: int = 1
 
     name: ClassVar[str] = "discrete-laplace"
-
-    def __post_init__(self) -> None:
-        self._check("scale", SMALLEST_NOISE, LARGEST_NOISE)
+    sizes: ClassVar[tuple[float, float]] = SMALLEST_NOISE, LARGEST_NOISE
 
     @property
     def law(self) -> DiscreteLaplaceLaw:
         """The law of the noise."""
         return DiscreteLaplaceLaw(self.scale)
-
-    def noise(self, count: int = 1, seed: int | None = None) -> IntArray:
-        """Draw noise of exactly this law, in integer arithmetic."""
-        return discrete_laplace_noise(self.scale, count, NoiseSource(seed))
-
-
-def discrete_laplace(*, scale: float, sensitivity: int = 1) -> IntegerNoise:
-    """Discrete Laplace noise on an integer: P(K = k) is proportional to ``e^{-|k|/scale}``.
-
-    Parameters
-    ----------
-    scale : float
-        The scale parameter, from 1e-9 to 1e9.
-    sensitivity : int, default=1
-        How far one copy of a record moves the integer at most, swapped or left out.
-
-    Returns
-    -------
-    Mechanism
-        A plan of one release, to be subsampled and repeated; ``noise(count)`` draws its noise.
-
-    Examples
-    --------
-    >>> import mustdp as md
-    >>> print(f"{md.account(md.discrete_laplace(scale=2.0)).epsilon(delta=0).upper:.2f}")
-    0.50
-    """
-    return DiscreteLaplace(scale, sensitivity)
 
 
 # The discrete Gaussian mechanism: P(K = k) proportional to e^{-k^2 / (2 sigma^2)} on the integers.
@@ -380,6 +363,10 @@ class DiscreteGaussianLaw(IntegerLaw):
         """At most ``a (a-1) d^2 / (2 sigma^2)``."""
         return np.asarray(0.5 * a * (a - 1.0) * np.square(distance / self.scale))
 
+    def draw(self, count: int, source: NoiseSource) -> IntArray:
+        """Discrete Laplace noise, of which some is kept."""
+        return discrete_gaussian_noise(self.scale, count, source)
+
     def _from(self, k: FloatArray) -> FloatArray:
         """P(K >= k) for any integer."""
         right = np.where(k >= 1, self.tail(np.maximum(k, 1.0)), 0.0)
@@ -417,20 +404,53 @@ class DiscreteGaussian(IntegerNoise):
     sensitivity: int = 1
 
     name: ClassVar[str] = "discrete-gaussian"
-
-    def __post_init__(self) -> None:
-        self._check("sigma", SMALLEST_SIGMA, LARGEST_SIGMA)
+    sizes: ClassVar[tuple[float, float]] = SMALLEST_SIGMA, LARGEST_SIGMA
 
     @property
     def law(self) -> DiscreteGaussianLaw:
         """The law of the noise."""
         return _law(self.sigma)
 
-    def noise(self, count: int = 1, seed: int | None = None) -> IntArray:
-        """Draw noise of exactly this law, in integer arithmetic."""
-        return discrete_gaussian_noise(self.sigma, count, NoiseSource(seed))
+
+# The functions that make them.
 
 
+@register(
+    summary="discrete Laplace noise on an integer",
+    arguments=(size_of_noise("scale", SMALLEST_NOISE, LARGEST_NOISE), SENSITIVITY),
+    searched="scale",
+    examples=({"scale": 0.7}, {"scale": 4.0, "sensitivity": 3}, {"scale": 30.0}),
+)
+def discrete_laplace(*, scale: float, sensitivity: int = 1) -> IntegerNoise:
+    """Discrete Laplace noise on an integer: P(K = k) is proportional to ``e^{-|k|/scale}``.
+
+    Parameters
+    ----------
+    scale : float
+        The scale parameter, from 1e-9 to 1e9.
+    sensitivity : int, default=1
+        How far one copy of a record moves the integer at most, swapped or left out.
+
+    Returns
+    -------
+    Mechanism
+        A plan of one release, to be subsampled and repeated; ``noise(count)`` draws its noise.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> print(f"{md.account(md.discrete_laplace(scale=2.0)).epsilon(delta=0).upper:.2f}")
+    0.50
+    """
+    return DiscreteLaplace(scale, sensitivity)
+
+
+@register(
+    summary="discrete Gaussian noise on an integer",
+    arguments=(size_of_noise("sigma", 1e-3, 1e5), SENSITIVITY),
+    searched="sigma",
+    examples=({"sigma": 0.8}, {"sigma": 3.0, "sensitivity": 4}, {"sigma": 20.0}),
+)
 def discrete_gaussian(*, sigma: float, sensitivity: int = 1) -> IntegerNoise:
     """Discrete Gaussian noise on an integer: P(K = k) is proportional to e^{-k^2 / (2 sigma^2)}.
 

@@ -31,6 +31,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
+from mustdp.mechanisms.registry import SCALED_NOISE, register
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.convex import TangentFamily, TangentTable, slope_of
@@ -855,6 +856,10 @@ class Laplace(AdditiveNoise):
     noise: ClassVar[Noise] = LaplaceNoise()
 
 
+@register(
+    summary="Gaussian noise on a vector whose contributions are bounded in the 2-norm",
+    **SCALED_NOISE,
+)
 def gaussian(*, noise_multiplier: float | None = None, shift: float | None = None) -> Gaussian:
     """Gaussian noise, by noise multiplier sigma / C or by shift; exactly one of them is given.
 
@@ -880,6 +885,7 @@ def gaussian(*, noise_multiplier: float | None = None, shift: float | None = Non
     return Gaussian(noise_multiplier, shift)
 
 
+@register(summary="Laplace noise on a single number", **SCALED_NOISE)
 def laplace(*, noise_multiplier: float | None = None, shift: float | None = None) -> Laplace:
     """Laplace noise on one number, by noise multiplier scale / C or by shift; one of them is given.
 

@@ -22,6 +22,7 @@ from mustdp.mechanisms.mechanism import (
     TabulatedProfiles,
     dual,
 )
+from mustdp.mechanisms.registry import MECHANISM_EPSILON, Argument, register
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.convex import TangentTable, hull_slopes, two_sided
@@ -112,6 +113,26 @@ class RandomizedResponse(Mechanism):
         return {"mechanism": self.name, **asdict(self)}
 
 
+@register(
+    summary="one answer out of several categories",
+    arguments=(
+        MECHANISM_EPSILON,
+        Argument(
+            "categories",
+            "INT",
+            "Number of possible answers, 2 by default.",
+            2,
+            10**9,
+            whole=True,
+            default=2,
+        ),
+    ),
+    examples=(
+        {"mechanism_epsilon": 1.0},
+        {"mechanism_epsilon": 0.3, "categories": 3},
+        {"mechanism_epsilon": 2.0, "categories": 50},
+    ),
+)
 def randomized_response(epsilon: float, categories: int = 2) -> Mechanism:
     """Randomized response: the true answer is e^epsilon times as likely as any other one.
 

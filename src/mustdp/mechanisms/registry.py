@@ -1,17 +1,21 @@
 """The mechanisms that have a name: their arguments, what they are for, how they are written down.
 
-A mechanism is registered once, here. The command line takes its choices, options, readers and help
-from this list; plans and ledgers write and read mechanisms by it; calibration looks up which
-argument it searches; the tables in docs/cli.md and the conformance test run over it. Loading this
-loads no numbers.
+A mechanism registers itself: its public function is decorated with :func:`register`, in any file of
+this folder. The command line takes its choices, options, readers and help from here; plans and
+ledgers write and read mechanisms by it; calibration looks up which argument it searches; documents
+and the conformance test run over it. What the decorators say is read from the source of the files,
+so that loading this loads no numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
@@ -27,6 +31,7 @@ class Argument:
     name: str
     #: What the help shows in place of the value.
     metavar: str
+    #: For the help, which adds the mechanisms that take it.
     help: str
     least: float
     most: float
@@ -88,7 +93,7 @@ class RegisteredMechanism:
         return " and ".join(([either] if either else []) + others)
 
 
-_NOISE_MULTIPLIER = Argument(
+NOISE_MULTIPLIER = Argument(
     "noise_multiplier",
     "Z",
     "Noise scale divided by the bound C on one record's contribution. One copy moves the result by "
@@ -98,7 +103,7 @@ _NOISE_MULTIPLIER = Argument(
     LARGEST_NOISE,
     larger_is_private=True,
 )
-_SHIFT = Argument(
+SHIFT = Argument(
     "shift",
     "S",
     "Instead of --noise-multiplier: how far one copy of a record can move the result, in noise "
@@ -106,7 +111,14 @@ _SHIFT = Argument(
     SMALLEST_NOISE,
     LARGEST_NOISE,
 )
-_SENSITIVITY = Argument(
+#: Arguments and options of noise that is scaled to the contribution of one record.
+SCALED_NOISE: dict[str, Any] = {
+    "arguments": (NOISE_MULTIPLIER, SHIFT),
+    "alternatives": ("noise_multiplier", "shift"),
+    "searched": "noise_multiplier",
+    "examples": ({"shift": 1.5}, {"shift": 0.4}, {"noise_multiplier": 3.0}),
+}
+SENSITIVITY = Argument(
     "sensitivity",
     "INT",
     "The furthest that one copy of a record moves an integer, replaced or left out; 1 by default.",
@@ -115,200 +127,74 @@ _SENSITIVITY = Argument(
     whole=True,
     default=1,
 )
-_STATED_EPSILON = Argument(
+MECHANISM_EPSILON = Argument(
     "mechanism_epsilon",
     "E",
-    "The epsilon of every release on its own (pure-dp, approximate-dp, randomized-response, "
-    "exponential-mechanism, permute-and-flip, staircase).",
+    "The epsilon of every release on its own.",
     1e-9,
     100.0,
     parameter="epsilon",
 )
-_BY_SIZE: dict[str, Any] = {
-    "arguments": (_NOISE_MULTIPLIER, _SHIFT),
-    "alternatives": ("noise_multiplier", "shift"),
-    "searched": "noise_multiplier",
-    "examples": ({"shift": 1.5}, {"shift": 0.4}, {"noise_multiplier": 3.0}),
-}
 
-MECHANISMS: tuple[RegisteredMechanism, ...] = (
-    RegisteredMechanism(
-        "gaussian",
-        "mustdp.mechanisms.mechanism",
-        "Gaussian noise on a vector whose contributions are bounded in the 2-norm",
-        **_BY_SIZE,
-    ),
-    RegisteredMechanism(
-        "laplace", "mustdp.mechanisms.mechanism", "Laplace noise on a single number", **_BY_SIZE
-    ),
-    RegisteredMechanism(
-        "discrete-laplace",
-        "mustdp.mechanisms.integers",
-        "discrete Laplace noise on an integer",
-        arguments=(
-            Argument(
-                "scale",
-                "SCALE",
-                "Scale parameter of the noise (discrete-laplace).",
-                SMALLEST_NOISE,
-                LARGEST_NOISE,
-                larger_is_private=True,
-            ),
-            _SENSITIVITY,
-        ),
-        searched="scale",
-        examples=({"scale": 0.7}, {"scale": 4.0, "sensitivity": 3}, {"scale": 30.0}),
-    ),
-    RegisteredMechanism(
-        "discrete-gaussian",
-        "mustdp.mechanisms.integers",
-        "discrete Gaussian noise on an integer",
-        arguments=(
-            Argument(
-                "sigma",
-                "SIGMA",
-                "Scale parameter of the noise (discrete-gaussian), from 0.001 to 100000.",
-                1e-3,
-                1e5,
-                larger_is_private=True,
-            ),
-            _SENSITIVITY,
-        ),
-        searched="sigma",
-        examples=({"sigma": 0.8}, {"sigma": 3.0, "sensitivity": 4}, {"sigma": 20.0}),
-    ),
-    RegisteredMechanism(
-        "pure-dp",
-        "mustdp.mechanisms.stated",
-        "any mechanism with this epsilon (Kairouz et al. 2015)",
-        arguments=(_STATED_EPSILON,),
-        examples=({"mechanism_epsilon": 1.0}, {"mechanism_epsilon": 0.2}),
-    ),
-    RegisteredMechanism(
-        "approximate-dp",
-        "mustdp.mechanisms.stated",
-        "any mechanism with this epsilon and delta (Kairouz et al. 2015)",
-        arguments=(
-            _STATED_EPSILON,
-            Argument(
-                "mechanism_delta",
-                "D",
-                "The delta of every release on its own (approximate-dp).",
-                1e-30,
-                0.5,
-                parameter="delta",
-            ),
-        ),
-        examples=(
-            {"mechanism_epsilon": 0.8, "mechanism_delta": 1e-6},
-            {"mechanism_epsilon": 0.3, "mechanism_delta": 2e-4},
-        ),
-    ),
-    RegisteredMechanism(
-        "randomized-response",
-        "mustdp.mechanisms.randomized_response",
-        "one answer out of several categories",
-        arguments=(
-            _STATED_EPSILON,
-            Argument(
-                "categories",
-                "INT",
-                "Number of possible answers (randomized-response), 2 by default.",
-                2,
-                10**9,
-                whole=True,
-                default=2,
-            ),
-        ),
-        examples=(
-            {"mechanism_epsilon": 1.0},
-            {"mechanism_epsilon": 0.3, "categories": 3},
-            {"mechanism_epsilon": 2.0, "categories": 50},
-        ),
-    ),
-    RegisteredMechanism(
-        "exponential-mechanism",
-        "mustdp.mechanisms.exponential_mechanism",
-        "one candidate by its utility; any mechanism of bounded range (Dong et al. 2020)",
-        arguments=(_STATED_EPSILON,),
-        examples=(
-            {"mechanism_epsilon": 2.0},
-            {"mechanism_epsilon": 1.0},
-            {"mechanism_epsilon": 0.2},
-        ),
-    ),
-    RegisteredMechanism(
-        "permute-and-flip",
-        "mustdp.mechanisms.exponential_mechanism",
-        "one candidate by permute-and-flip (McKenna & Sheldon 2020)",
-        arguments=(_STATED_EPSILON,),
-        examples=({"mechanism_epsilon": 1.0}, {"mechanism_epsilon": 0.2}),
-    ),
-    RegisteredMechanism(
-        "staircase",
-        "mustdp.mechanisms.staircase",
-        "staircase noise on a single number, for its sensitivity (Geng & Viswanath 2014)",
-        arguments=(
-            _STATED_EPSILON,
-            Argument(
-                "gamma",
-                "G",
-                "Half of the width of the central step, in sensitivities, at most 1 (staircase); "
-                "1 / (1 + exp(E/2)) has the least error.",
-                1e-9,
-                1.0,
-            ),
-        ),
-        examples=(
-            {"mechanism_epsilon": 2.0, "gamma": 0.27},
-            {"mechanism_epsilon": 0.8, "gamma": 0.7},
-            {"mechanism_epsilon": 1.0, "gamma": 1.0},
-            {"mechanism_epsilon": 0.2, "gamma": 0.5},
-        ),
-    ),
-    RegisteredMechanism(
-        "zcdp",
-        "mustdp.mechanisms.stated",
-        "any mechanism with this rho of zero-concentrated privacy; upper bounds alone",
-        arguments=(
-            Argument("rho", "RHO", "The rho of every release on its own (zcdp).", 1e-12, 1e4),
-        ),
-        examples=({"rho": 0.5}, {"rho": 0.01}),
-    ),
-    RegisteredMechanism(
-        "renyi",
-        "mustdp.mechanisms.stated",
-        "any mechanism with these Renyi divergences; upper bounds alone (Mironov 2017)",
-        arguments=(
-            Argument(
-                "renyi_orders",
-                "A,...",
-                "Increasing orders above 1 at which --renyi-epsilons are stated (renyi).",
-                1.0,
-                1e6,
-                several=True,
-                parameter="orders",
-            ),
-            Argument(
-                "renyi_epsilons",
-                "E,...",
-                "The Renyi divergence of every release on its own, at each of the --renyi-orders.",
-                0.0,
-                1e6,
-                several=True,
-                parameter="epsilons",
-            ),
-        ),
-        examples=(
-            {"renyi_orders": (2.0, 4.0, 8.0, 32.0), "renyi_epsilons": (0.4, 0.8, 1.6, 6.4)},
-            {"renyi_orders": (1.5, 6.0, 60.0), "renyi_epsilons": (0.03, 0.1, 0.7)},
-        ),
-    ),
-)
-BY_NAME = {one.name: one for one in MECHANISMS}
-NAMES = tuple(BY_NAME)
-#: Every argument once; mechanisms that share one share its meaning.
-ARGUMENTS = {argument.name: argument for one in MECHANISMS for argument in one.arguments}
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def size_of_noise(name: str, least: float, most: float) -> Argument:
+    """The scale parameter of noise on an integer, which calibration may search."""
+    said = f"Scale parameter of the noise, from {least:g} to {most:g}."
+    return Argument(name, name.upper(), said, least, most, larger_is_private=True)
+
+
+def register(
+    *,
+    summary: str,
+    arguments: tuple[Argument, ...],
+    alternatives: tuple[str, ...] = (),
+    searched: str | None = None,
+    examples: tuple[Mapping[str, float | tuple[float, ...]], ...],
+) -> Callable[[F], F]:
+    """Make the mechanism that a function returns known everywhere by the function's name.
+
+    The arguments are those of :class:`RegisteredMechanism`. They are read from the source before
+    the module is loaded, so they are written with literals and names of this module alone.
+    """
+    return lambda function: function
+
+
+#: The decorator and the name of a function that it registers.
+_REGISTERED = re.compile(r"^@register(\(.*?\))\ndef (\w+)\(", re.MULTILINE | re.DOTALL)
+
+
+@cache
+def mechanisms() -> dict[str, RegisteredMechanism]:
+    """All mechanisms by name: Gaussian and Laplace noise, then the others file by file."""
+    found: dict[str, RegisteredMechanism] = {}
+    files = sorted(
+        Path(__file__).parent.glob("*.py"), key=lambda one: (one.stem != "mechanism", one)
+    )
+    for file in files:
+        for stated, function in _REGISTERED.findall(file.read_text(encoding="utf-8")):
+            name = function.replace("_", "-")
+            if name in found:
+                raise InvalidParameter(f"two mechanisms must not share the name {name!r}")
+            says = eval(f"dict{stated}", dict(globals()))  # what the package's own source says
+            found[name] = RegisteredMechanism(name, f"mustdp.mechanisms.{file.stem}", **says)
+    return found
+
+
+@cache
+def arguments() -> dict[str, Argument]:
+    """Every argument once, with the mechanisms that take it in its help."""
+    takers: dict[Argument, list[str]] = {}
+    for one in mechanisms().values():
+        for argument in one.arguments:
+            takers.setdefault(argument, []).append(one.name)
+    if len({argument.name for argument in takers}) < len(takers):
+        raise InvalidParameter("mechanisms must not have different arguments of one name")
+    return {
+        argument.name: replace(argument, help=f"{argument.help} For {', '.join(names)}.")
+        for argument, names in takers.items()
+    }
 
 
 def registered(mechanism: Mechanism) -> RegisteredMechanism:
@@ -317,7 +203,7 @@ def registered(mechanism: Mechanism) -> RegisteredMechanism:
     A class derived from a registered one has none, whatever its name: what is read back would be
     another mechanism, with other proofs.
     """
-    entry = BY_NAME.get(mechanism.name)
+    entry = mechanisms().get(mechanism.name)
     if entry is not None:
         given = mechanism.describe()
         try:
@@ -331,6 +217,12 @@ def registered(mechanism: Mechanism) -> RegisteredMechanism:
     )
 
 
+def searched_argument(mechanism: Mechanism) -> str | None:
+    """The argument that calibration looks for; None for a mechanism that has none."""
+    entry = mechanisms().get(mechanism.name)
+    return None if entry is None else entry.searched
+
+
 def described(mechanism: Mechanism) -> dict[str, Any]:
     """Plain description of a registered mechanism, for plans and ledgers."""
     registered(mechanism)
@@ -340,10 +232,10 @@ def described(mechanism: Mechanism) -> dict[str, Any]:
 def mechanism_from_description(description: Mapping[str, Any]) -> Mechanism:
     """Rebuild a mechanism from its description; everything is checked again."""
     name = description.get("mechanism")
-    if not isinstance(name, str) or name not in BY_NAME:
-        listed = ", ".join(map(repr, NAMES))
+    if not isinstance(name, str) or name not in mechanisms():
+        listed = ", ".join(map(repr, mechanisms()))
         raise InvalidParameter.refusing("mechanism", f"must be one of {listed}", repr(name))
     given = {key: value for key, value in description.items() if key != "mechanism"}
-    if not given.keys() <= {argument.name for argument in BY_NAME[name].arguments}:
+    if not given.keys() <= {argument.name for argument in mechanisms()[name].arguments}:
         raise InvalidParameter(f"unknown entries in a mechanism's description: {description!r}")
-    return BY_NAME[name].build(**given)
+    return mechanisms()[name].build(**given)

@@ -62,6 +62,7 @@ from mustdp.mechanisms.mechanism import (
     TabulatedProfiles,
     dual,
 )
+from mustdp.mechanisms.registry import MECHANISM_EPSILON, Argument, register
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.convex import TangentTable, chord, two_sided
@@ -271,6 +272,26 @@ class Staircase(Mechanism):
         return {"mechanism": self.name, **asdict(self)}
 
 
+@register(
+    summary="staircase noise on a single number, for its sensitivity (Geng & Viswanath 2014)",
+    arguments=(
+        MECHANISM_EPSILON,
+        Argument(
+            "gamma",
+            "G",
+            "Half of the width of the central step, in sensitivities, at most 1; "
+            "1 / (1 + exp(E/2)) has the least error.",
+            1e-9,
+            1.0,
+        ),
+    ),
+    examples=(
+        {"mechanism_epsilon": 2.0, "gamma": 0.27},
+        {"mechanism_epsilon": 0.8, "gamma": 0.7},
+        {"mechanism_epsilon": 1.0, "gamma": 1.0},
+        {"mechanism_epsilon": 0.2, "gamma": 0.5},
+    ),
+)
 def staircase(epsilon: float, gamma: float) -> Mechanism:
     """Staircase noise on a single number (Geng & Viswanath 2014).
 

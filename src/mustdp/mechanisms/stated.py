@@ -30,6 +30,7 @@ from mustdp.mechanisms.mechanism import (
     TabulatedProfiles,
     dual,
 )
+from mustdp.mechanisms.registry import MECHANISM_EPSILON, Argument, register
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
@@ -308,6 +309,11 @@ class ApproximateDP(StatedGuarantee):
         return self.mechanism_delta
 
 
+@register(
+    summary="any mechanism with this epsilon (Kairouz et al. 2015)",
+    arguments=(MECHANISM_EPSILON,),
+    examples=({"mechanism_epsilon": 1.0}, {"mechanism_epsilon": 0.2}),
+)
 def pure_dp(epsilon: float) -> Mechanism:
     """Any epsilon-differentially private mechanism.
 
@@ -333,6 +339,24 @@ def pure_dp(epsilon: float) -> Mechanism:
     return PureDP(epsilon)
 
 
+@register(
+    summary="any mechanism with this epsilon and delta (Kairouz et al. 2015)",
+    arguments=(
+        MECHANISM_EPSILON,
+        Argument(
+            "mechanism_delta",
+            "D",
+            "The delta of every release on its own.",
+            1e-30,
+            0.5,
+            parameter="delta",
+        ),
+    ),
+    examples=(
+        {"mechanism_epsilon": 0.8, "mechanism_delta": 1e-6},
+        {"mechanism_epsilon": 0.3, "mechanism_delta": 2e-4},
+    ),
+)
 def approximate_dp(epsilon: float, delta: float) -> Mechanism:
     """Any (epsilon, delta)-differentially private mechanism.
 
@@ -562,6 +586,11 @@ def _numbers(name: str, given: object, least: float, most: float) -> tuple[float
     return tuple(checks.real(name, one, at_least=least, at_most=most) for one in given)
 
 
+@register(
+    summary="any mechanism with this rho of zero-concentrated privacy; upper bounds alone",
+    arguments=(Argument("rho", "RHO", "The rho of every release on its own.", 1e-12, 1e4),),
+    examples=({"rho": 0.5}, {"rho": 0.01}),
+)
 def zcdp(rho: float) -> Mechanism:
     """Any mechanism with rho zero-concentrated differential privacy.
 
@@ -589,6 +618,33 @@ def zcdp(rho: float) -> Mechanism:
     return ZCDP(rho)
 
 
+@register(
+    summary="any mechanism with these Renyi divergences; upper bounds alone (Mironov 2017)",
+    arguments=(
+        Argument(
+            "renyi_orders",
+            "A,...",
+            "Increasing orders above 1 at which --renyi-epsilons are stated.",
+            1.0,
+            1e6,
+            several=True,
+            parameter="orders",
+        ),
+        Argument(
+            "renyi_epsilons",
+            "E,...",
+            "The Renyi divergence of every release on its own, at each of the --renyi-orders.",
+            0.0,
+            1e6,
+            several=True,
+            parameter="epsilons",
+        ),
+    ),
+    examples=(
+        {"renyi_orders": (2.0, 4.0, 8.0, 32.0), "renyi_epsilons": (0.4, 0.8, 1.6, 6.4)},
+        {"renyi_orders": (1.5, 6.0, 60.0), "renyi_epsilons": (0.03, 0.1, 0.7)},
+    ),
+)
 def renyi(orders: Sequence[float], epsilons: Sequence[float]) -> Mechanism:
     """Any mechanism, by bounds on its Renyi divergences.
 

@@ -232,9 +232,9 @@ def noise_generator(key: BatchKey | int) -> np.random.Generator:
 # from the same seed.
 
 
-BATCHES = 0x6D757374  # the streams of sampling/streams.py
-EPOCHS = 0x65706F63  # the epochs of sampling/streams.py
-GROUPS = 0x67727073  # the groups that take turns, of sampling/streams.py
+BATCHES = 0x6D757374  # streams of schemes (sampling/schemes.py)
+EPOCHS = 0x65706F63  # streams of epochs (sampling/epochs.py)
+GROUPS = 0x67727073  # the groups that take turns, of sampling/schemes.py
 NESTED = 0x6E657374  # the trees of estimation/designs.py
 
 

@@ -21,8 +21,7 @@ from mustdp.randomness.keys import noise_generator, read_seed
 from mustdp.reproduction.budgets import Setting
 from mustdp.reproduction.cells import NAMES, PaperCell, PaperTable, Settings, judge
 from mustdp.reproduction.runner import run_jobs
-from mustdp.sampling.schemes import Batch
-from mustdp.sampling.streams import BatchStream
+from mustdp.sampling.schemes import Batch, BatchStream
 from mustdp.training.linear.descent import (
     Descent,
     EntryBits,

@@ -1,8 +1,8 @@
 """The schemes that have a name: their sizes, what they do, how they are made and written down.
 
 A scheme is registered once, here. The command line takes its choices, flags and help from this
-list; descriptions are read back by it; comparisons, the explorer and the table in docs/cli.md run
-over it, and so does the conformance test. Loading this loads no numbers.
+list; descriptions are read back by it; comparisons, the explorer and the site's table of schemes
+run over it, and so does the conformance test. Loading this loads no numbers.
 """
 
 from __future__ import annotations

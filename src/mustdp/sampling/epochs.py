@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,10 @@ from numpy.typing import NDArray
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import IntArray
-from mustdp.randomness.keys import generator
+from mustdp.randomness.keys import EPOCHS as EPOCH_STREAMS
+from mustdp.randomness.keys import BatchKey, Substreams, generator
 from mustdp.sampling.catalogue import EPOCHS
-from mustdp.sampling.schemes import Batch, Scheme, check_held, drawn
-
-if TYPE_CHECKING:
-    from mustdp.randomness.keys import BatchKey
-    from mustdp.sampling.streams import BatchStream
+from mustdp.sampling.schemes import Batch, BatchStream, Scheme, check_held, drawn
 
 # How the batches of an epoch are drawn: once per epoch, in time that follows n.
 #
@@ -162,6 +159,8 @@ class Epoch(ABC):
     fixed_size: ClassVar[bool]
     #: Whether a record that is not there leaves its place empty.
     leaves_empty: ClassVar[bool] = True
+    #: The purpose of the random numbers of a stream (``randomness/keys.py``).
+    _purpose: ClassVar[int] = EPOCH_STREAMS
 
     n: int
     bins: int
@@ -268,10 +267,12 @@ class Epoch(ABC):
         BatchStream
             The batches, in their order.
         """
-        from mustdp.sampling.streams import BatchStream  # streams are made of epochs
-
         stop = None if epochs is None else checks.integer("epochs", epochs, 0) * self.bins
         return BatchStream(self, seed, stop=stop)
+
+    def _numbered_draws(self, generators: Substreams) -> Callable[[int], Batch]:
+        """What draws the batches of a stream by their numbers, epoch after epoch."""
+        return _EpochBatches(self, generators).batch
 
 
 # Epochs: one pass over the data in many batches, every record in one of them or in a few.
@@ -444,3 +445,36 @@ def epoch_from_description(description: object) -> Epoch:
             epoch = cast("Epoch", entry.build(**given))
             return epoch if steps is None else epoch.first(steps)
     raise InvalidParameter(f"description must be what Epoch.describe() gives, got {description!r}")
+
+
+class _EpochBatches:
+    """The batches of epochs by number; the portion that was drawn last is kept."""
+
+    def __init__(self, epoch: Epoch, generators: Substreams) -> None:
+        self._epoch, self._generators = epoch, generators
+        self._known: tuple[int, BinRange | tuple[Batch, ...]] | None = None
+
+    def batch(self, number: int) -> Batch:
+        """Batch ``number`` of the unsplit stream."""
+        epoch, place = divmod(number, self._epoch.bins)
+        if place >= self._epoch.steps:
+            raise InvalidParameter(
+                f"number must be that of one of the first {self._epoch.steps} batches of an epoch, "
+                f"got batch {place} of epoch {epoch}"
+            )
+        known = self._known
+        if isinstance(self._epoch, RandomAllocation):
+            n, bins, times = self._epoch.n, self._epoch.bins, self._epoch.times
+            if known is None or known[0] != epoch or not _holds(known[1], place):
+                ends = portion_of(n * times, bins, place)
+                found = BinRange(n, bins, times, *ends, lambda: self._generators.at(epoch))
+                known = self._known = epoch, found
+        elif known is None or known[0] != epoch:
+            m = round(self._epoch.expected_size)
+            known = self._known = epoch, draw_shuffled(self._epoch.n, m, self._generators.at(epoch))
+        batches = known[1]
+        return batches.batch(place) if isinstance(batches, BinRange) else batches[place]
+
+
+def _holds(known: BinRange | tuple[Batch, ...], place: int) -> bool:
+    return isinstance(known, BinRange) and known.first <= place < known.stop

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from mustdp import NumericalFailure
-from mustdp.accounting.pld import compose
-from mustdp.accounting.pld.compose import OUTSIDE, Composition
+from mustdp.accounting.pld import readoff
 from mustdp.accounting.pld.discretise import DiscreteLoss
-from mustdp.accounting.pld.readoff import ReadOff
+from mustdp.accounting.pld.readoff import OUTSIDE, Composition, ReadOff
 from tests.accounting.pld.exact_sums import ExactSum, short
 
 
@@ -95,7 +94,7 @@ def test_aliasing_doubt_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     loss = random_loss(np.random.default_rng(21), 0.05)
     exact = ExactSum([(loss, 15)])
     for outside in (0.3, 1e-2, 1e-4):
-        monkeypatch.setattr(compose, "OUTSIDE", outside)
+        monkeypatch.setattr(readoff, "OUTSIDE", outside)
         monkeypatch.setattr("mustdp.accounting.pld.readoff.OUTSIDE", outside)
         composition = Composition([(loss, 15)])
         for epsilon in np.linspace(0.0, 0.6 * composition.largest, 12).tolist():
@@ -236,7 +235,7 @@ def test_powers_are_as_close_as_their_proof_says(count: int) -> None:
     rng = np.random.default_rng(count)
     modulus = np.exp(-rng.random(60) * 300.0 / count)
     values = modulus * np.exp(2j * np.pi * rng.random(60))
-    found = compose._power(values, count)
+    found = readoff._power(values, count)
     with mp.workdps(60):
         exact = [mp.mpc(complex(one)) ** count for one in values]
         off = [

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mustdp.accounting.pld.compose import Composition
 from mustdp.accounting.pld.discretise import (
     DiscreteLoss,
     family_pair,
@@ -18,7 +17,7 @@ from mustdp.accounting.pld.discretise import (
     point_masses_of,
     spacing_for,
 )
-from mustdp.accounting.pld.readoff import ComposedLoss, ReadOff
+from mustdp.accounting.pld.readoff import ComposedLoss, Composition, ReadOff
 from mustdp.mechanisms.mechanism import GaussianNoise, LaplaceNoise, Noise
 from mustdp.types import MultiplicityLaw
 from tests.accounting.pld.mixture_pairs import family

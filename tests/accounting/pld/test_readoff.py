@@ -8,9 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mustdp.accounting.pld.compose import OUTSIDE, Composition, Tilted
 from mustdp.accounting.pld.discretise import DiscreteLoss
-from mustdp.accounting.pld.readoff import ComposedLoss, ReadOff, Side, _gains
+from mustdp.accounting.pld.readoff import (
+    OUTSIDE,
+    ComposedLoss,
+    Composition,
+    ReadOff,
+    Side,
+    Tilted,
+    _gains,
+)
 from tests.accounting.pld.exact_sums import ExactSum, short
 
 EPSILONS = (0.0, 0.3, 0.9, 1.7)

@@ -14,7 +14,7 @@ import mustdp as md
 from mustdp.calibration.budget import STRATEGY_UNIT, strategy_of
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.randomness.keys import batch_key
-from mustdp.sampling.streams import BatchesInTurn
+from mustdp.sampling.schemes import BatchesInTurn
 from mustdp.training.networks.noise import Bands
 from mustdp.types import Budget
 from tests.training.networks import runs

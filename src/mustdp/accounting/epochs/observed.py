@@ -12,8 +12,8 @@ from scipy.special import log_ndtr, ndtr
 
 from mustdp.accounting.epochs.sums import OUTSIDE, Summed
 from mustdp.accounting.epochs.tables import OutcomePair
-from mustdp.accounting.pld.compose import Composition, Part
 from mustdp.accounting.pld.discretise import DiscreteLoss
+from mustdp.accounting.pld.readoff import Composition, Part
 from mustdp.errors import NumericalFailure
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
@@ -24,7 +24,7 @@ from mustdp.numerics.checks import frozen
 # the sum of the numbers alone. Whatever the cells are, that is a function of the releases, so its
 # tests are tests of the epoch: no grid can make them attain too much. The two laws are
 # convolutions of the chances of cells, found under a tilt with all errors bounded
-# (``compose.py``).
+# (``readoff.py``).
 #
 # A test with chance p under P, from below, and q under Q, from above, is a point (q, p). Points of
 # any number of observers are put together: the upper concave hull is the power of randomised tests,

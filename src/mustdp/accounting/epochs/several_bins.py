@@ -21,9 +21,8 @@ from mustdp.accounting.epochs.observed import (
 )
 from mustdp.accounting.epochs.sums import TooLong, places
 from mustdp.accounting.epochs.tables import OutcomePair
-from mustdp.accounting.pld.compose import Composition, Part
 from mustdp.accounting.pld.discretise import DiscreteLoss, DominatingPair, Profile, survey
-from mustdp.accounting.pld.readoff import UpperCurve, first_below
+from mustdp.accounting.pld.readoff import Composition, Part, UpperCurve, first_below
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.sampling.epochs import RandomAllocation

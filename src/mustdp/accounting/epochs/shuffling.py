@@ -35,9 +35,8 @@ from mustdp.accounting.epochs.clones import Clones
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
 from mustdp.accounting.epochs.sums import OnGrid, TooLong, above, masses_of, places, prices
 from mustdp.accounting.epochs.tables import falling_root
-from mustdp.accounting.pld.compose import Composition
 from mustdp.accounting.pld.discretise import DominatingPair
-from mustdp.accounting.pld.readoff import first_below
+from mustdp.accounting.pld.readoff import Composition, first_below
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.mechanism import (
     AdditiveNoise,

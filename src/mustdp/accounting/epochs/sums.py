@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from scipy.integrate import trapezoid
 
-from mustdp.accounting.pld.compose import Composition, Tilted
 from mustdp.accounting.pld.discretise import DiscreteLoss
+from mustdp.accounting.pld.readoff import Composition, Tilted
 from mustdp.errors import NumericalFailure
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.convex import lower_hull
@@ -434,7 +434,7 @@ class _Cut:
 #
 # Both sides of one variable are put on a linear grid in convex order (``linear_laws.py``); their
 # sum is composed by a tilted Fourier transform whose aliasing and rounding are bounded
-# (``compose.py``). With w(t) = e^{-theta (t - r)} P_theta(sum = t), in units of M(theta) e^{-theta
+# (``readoff.py``). With w(t) = e^{-theta (t - r)} P_theta(sum = t), in units of M(theta) e^{-theta
 # r},
 #
 #     G_i = sum_{t > t_i} w(t),      E(sum - t_i)_+ = spacing (G_i + G_{i+1} + ...),

@@ -36,9 +36,16 @@ from mustdp.accounting.families.triples import (
     ReplacementCopies,
 )
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
-from mustdp.accounting.pld.compose import Composition, Part
 from mustdp.accounting.pld.discretise import DiscreteLoss, Survey, connect, survey
-from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Question, UpperCurve
+from mustdp.accounting.pld.readoff import (
+    ComposedLoss,
+    Composition,
+    DeltaAt,
+    EpsilonAt,
+    Part,
+    Question,
+    UpperCurve,
+)
 from mustdp.accounting.subsampling.one_step import StagedProfiles, staged_inside
 from mustdp.errors import Contradiction, InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON

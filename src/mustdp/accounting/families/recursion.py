@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from mustdp.accounting.families.triples import Corner, PairFamily, TripleCell
-from mustdp.accounting.pld.compose import OUTSIDE, Composition
 from mustdp.accounting.pld.discretise import (
     ConcretePair,
     DiscreteLoss,
@@ -28,7 +27,7 @@ from mustdp.accounting.pld.discretise import (
     merge,
     point_masses_of,
 )
-from mustdp.accounting.pld.readoff import EpsilonAt, Question
+from mustdp.accounting.pld.readoff import OUTSIDE, Composition, EpsilonAt, Question
 from mustdp.errors import NumericalFailure
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 

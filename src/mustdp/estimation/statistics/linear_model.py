@@ -779,30 +779,35 @@ class LinearModel(Statistic):
 
 
 @dataclass(frozen=True)
-class LinearModelRequest(StatisticRequest):
-    """A linear model in two rounds."""
+class ModelRequest(StatisticRequest):
+    """A model by formula, in more than one round."""
 
     formula: str
-
-    @property
-    def name(self) -> str:
-        """In results."""
-        return "linear-model"
 
     @property
     def column(self) -> str:
         """The formula, in results."""
         return self.formula
 
-    @cached_property
-    def sums(self) -> DesignMoments:
-        """Products of the design."""
-        return DesignMoments(self.schema, self.columns, self.formula)
-
     @property
     def two_rounds(self) -> bool:
         """Always."""
         return True
+
+
+@dataclass(frozen=True)
+class LinearModelRequest(ModelRequest):
+    """A linear model in two rounds."""
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return "linear-model"
+
+    @cached_property
+    def sums(self) -> DesignMoments:
+        """Products of the design."""
+        return DesignMoments(self.schema, self.columns, self.formula)
 
     @property
     def weighted_errors(self) -> bool:

@@ -52,6 +52,7 @@ from mustdp.estimation.statistics.linear_model import (
     DesignProducts,
     Formula,
     LinearModel,
+    ModelRequest,
     OfDesign,
     sums_in_pieces,
 )
@@ -279,30 +280,18 @@ class LogisticModel(LinearModel):
 
 
 @dataclass(frozen=True)
-class LogisticModelRequest(StatisticRequest):
+class LogisticModelRequest(ModelRequest):
     """A logistic model in four rounds."""
-
-    formula: str
 
     @property
     def name(self) -> str:
         """In results."""
         return "logistic-model"
 
-    @property
-    def column(self) -> str:
-        """The formula, in results."""
-        return self.formula
-
     @cached_property
     def sums(self) -> FirstScores:
         """At theta = 0."""
         return FirstScores(self.schema, self.columns, self.formula)
-
-    @property
-    def two_rounds(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def later_shares(self) -> tuple[float, ...]:

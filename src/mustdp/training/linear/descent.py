@@ -21,8 +21,7 @@ from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import BatchKey, NoiseSource, batch_key
 from mustdp.sampling.catalogue import COMPARED
 from mustdp.sampling.epochs import Sampling
-from mustdp.sampling.schemes import Batch, scheme_by_name
-from mustdp.sampling.streams import BatchStream
+from mustdp.sampling.schemes import Batch, BatchStream, scheme_by_name
 
 # Features and weights on grids so coarse that scores are exact, in whatever order they are added.
 #

@@ -26,7 +26,7 @@ from mustdp.files.replacing import held as lock_held
 from mustdp.ledger.file import LedgerFile, gone_back
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath, check_chargeable, find_ledger
-from mustdp.sampling.streams import BatchStream
+from mustdp.sampling.schemes import BatchStream
 from mustdp.training.networks.distributed import RECORDS, Ranks
 from mustdp.training.networks.loaders import TrainingRecords
 from mustdp.training.networks.settings import Checkpoint

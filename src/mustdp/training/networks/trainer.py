@@ -23,8 +23,7 @@ from mustdp.ledger.release import LedgerOrPath
 from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, Substreams, release_key
-from mustdp.sampling.schemes import Batch
-from mustdp.sampling.streams import BatchesInTurn, BatchStream
+from mustdp.sampling.schemes import Batch, BatchesInTurn, BatchStream
 from mustdp.training.networks.bookkeeping import MaskContext, trainable
 from mustdp.training.networks.checkpoint import (
     RunCharge,

@@ -20,10 +20,8 @@ from mustdp.errors import InvalidParameter
 from mustdp.estimation import bag_of_little_bootstraps
 from mustdp.estimation import bootstrap as local
 from mustdp.estimation import bootstrap as table
-from mustdp.estimation.bootstrap import Execution, run_replicates
+from mustdp.estimation.bootstrap import Execution, one_blas_thread, run_replicates
 from mustdp.estimation.queries import Query
-from mustdp.execution import processes as threads
-from mustdp.execution.processes import one_blas_thread
 from mustdp.numerics.arrays import FloatArray
 from mustdp.types import Design
 from tests.estimation.bootstrap.execution.examples import (
@@ -250,7 +248,7 @@ def test_blas_is_kept_to_one_thread_until_the_last_one_is_out() -> None:
         assert counts() == {1}
         inner.__exit__(None, None, None)
         assert counts() == before
-    assert threads._inside == 0
+    assert local._inside == 0
 
 
 @pytest.mark.parametrize(
