@@ -11,7 +11,7 @@ import mustdp as md
 
 
 def curve(mu: float, epsilon: float) -> float:
-    """Corollary 1 of Dong, Roth & Su: delta of a mu-GDP mechanism."""
+    """Corollary 2.13 of Dong, Roth & Su: delta of a mu-GDP mechanism."""
     tail = norm.cdf(-epsilon / mu - mu / 2.0)
     return float(norm.cdf(-epsilon / mu + mu / 2.0) - math.exp(epsilon) * tail)
 

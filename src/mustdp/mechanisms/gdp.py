@@ -1,13 +1,13 @@
 """Any mechanism that is mu-GDP: no easier to tell apart than two normal laws at the distance mu.
 
-Dong, Roth & Su 2022 ("Gaussian differential privacy", arXiv 1905.02383v3), Definition 4: for
+Dong, Roth & Su 2022 ("Gaussian differential privacy", arXiv 1905.02383v3), Definition 2.6: for
 neighbouring data sets every test of the outputs P and Q has errors at least as large as the best
 test of N(0, 1) against N(mu, 1).
 
-*Profiles.* By Blackwell's theorem (Theorem 2 there) P and Q are then N(0, 1) and N(mu, 1) after
+*Profiles.* By Blackwell's theorem (Theorem 2.10 there) P and Q are then N(0, 1) and N(mu, 1) after
 one and the same randomised map, which cannot increase a hockey-stick divergence or a Renyi
-divergence. Data sets that differ in j records are j mu-GDP (Theorem 7 there): their divergences are
-at most those of normal laws at the distance j mu.
+divergence. Data sets that differ in j records are j mu-GDP (Theorem 2.14 there): their divergences
+are at most those of normal laws at the distance j mu.
 
 *What is attained.* A number that one record moves by mu, with standard normal noise, is such a
 mechanism, and j copies of a record move it by j mu.
