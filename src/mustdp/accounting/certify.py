@@ -580,6 +580,7 @@ class Computation:
 # From a plan to certified bounds: the whole algorithm on one page.
 
 
+#: They decide the time alone: spacings are refined until they are fine enough.
 FRACTIONS = Fractions(first=0.05, finest=0.05 / 64, boldness=0.9)
 #: Accuracies from here on begin with a coarser spacing, which is as certified.
 _ROUGH = 0.01

@@ -241,6 +241,7 @@ REMEDY = "say with {Reading(missing=...)} what to do with them"
 Kind = Literal["number", "date", "text"] | None
 
 _WHITE = " \t\n\r\f\v"
+#: The day that Arrow, pandas and ``datetime.date`` count days from, as an ordinal.
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 
 

@@ -143,6 +143,7 @@ def _none() -> IntArray:
 #: Sources in memory with more rows than this are read subset by subset.
 MOST_ROWS = 5_000_000
 
+#: Rows clipped at a time, so that temporary copies take some megabytes.
 _CHUNK = 250_000
 
 

@@ -587,9 +587,11 @@ class NoiseProfiles(GroupProfiles, Steering):
 # itself is formed as (eps - d^2/2)/d with the rounding error of d^2 put back, because eps and d^2/2
 # may cancel.
 
+#: Gauss-Legendre on [0, 1]; the tests compare what it gives with mpmath (``PROFILE_ERROR``).
 _NODES, _WEIGHTS = leggauss(12)
 _NODES = (_NODES + 1.0) / 2.0
 _WEIGHTS = _WEIGHTS / 2.0
+#: The logarithm of the normal density at 0, but for the sign.
 _HALF_LOG_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 #: Below this distance the difference of Mills ratios is integrated instead of subtracted.
 _CLOSE = 0.75

@@ -610,6 +610,7 @@ class BootstrapSizes:
 
 
 _ONE_STAGE = (Row("Poisson"), Row("WOR"), Row("WR"))
+#: The paper's sizes, and larger ones with the same schemes.
 PAPERS = BootstrapSizes(
     N, M, T, (*_ONE_STAGE, *(Row(name, b) for name in ("MUSTow", "MUSTww") for b in (10, 50, 100)))
 )

@@ -134,6 +134,7 @@ def _log_sum(noise: Noise, mixture: Mixture, x: FloatArray) -> tuple[FloatArray,
 
 LABEL = "attained by one pair of data sets, not a guarantee"
 
+#: They decide the time alone, as in ``accounting/certify.py``.
 _FRACTIONS = Fractions(first=0.075, finest=0.075 / 64, boldness=1.1, last_look=True)
 
 

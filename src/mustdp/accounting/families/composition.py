@@ -175,6 +175,7 @@ _SHORTEST_BLOCK, _BLOCK_DELTA = 8, 1e-3
 
 Counted = tuple[Atom, int]
 Watch = Callable[[Recursion], None]
+#: In place of a lower bound that is not known.
 _UNKNOWN = AttainedBound(0.0, "none", (), ())
 
 

@@ -1493,6 +1493,7 @@ class LinearRegression(MomentStatistic):
 # |r|. Here it is 2 : 1, the best choice at |r| = 1/2 and never more than 1.5 times the best.
 
 
+#: The squares are 2 : 1, as said above, and add up to one.
 _SUM_SHARE, _COUNT_SHARE = math.sqrt(2.0 / 3.0), math.sqrt(1.0 / 3.0)
 
 
