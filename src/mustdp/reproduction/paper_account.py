@@ -36,7 +36,7 @@ from mustdp.accounting.pld.discretise import (
     DominatingPair,
     Mixture,
     MixturePair,
-    Survey,
+    ScoutedPairs,
     family_pair,
     merge,
     survey,
@@ -317,7 +317,7 @@ class PaperAccount:
         return self._composed[fraction]
 
     @cached_property
-    def _survey(self) -> Survey:
+    def _survey(self) -> ScoutedPairs:
         return survey((pair for _, pair in self._pairs), self._counts)
 
 
