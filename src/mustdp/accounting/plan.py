@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, overload
@@ -176,12 +175,10 @@ class Banded:
             return self._scaled(plan.unrolled)
         if self.column_norm == 1.0:
             return plan
-        if not isinstance(plan, AdditiveNoise):
+        larger = plan.magnified(self.column_norm) if isinstance(plan, Mechanism) else None
+        if larger is None:
             raise NotCovered(f"the noise of {type(plan).__name__} has no scale for column_norm")
-        if plan.shift is not None:
-            return replace(plan, shift=math.nextafter(plan.shift * self.column_norm, math.inf))
-        less = math.nextafter(float(plan.noise_multiplier or math.nan) / self.column_norm, 0.0)
-        return replace(plan, noise_multiplier=less)
+        return larger
 
 
 Plan: TypeAlias = Mechanism | Subsample | InEpoch | Repeat | Sequence | SelectBest | Banded

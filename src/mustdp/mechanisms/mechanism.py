@@ -350,6 +350,21 @@ class Mechanism(ABC):
         """
         return None
 
+    def magnified(self, factor: float) -> Mechanism | None:
+        """One mechanism that is no better than this one if contributions are so much larger.
+
+        Parameters
+        ----------
+        factor : float
+            What every contribution is multiplied by, above 0.
+
+        Returns
+        -------
+        Mechanism or None
+            None where it is not known.
+        """
+        return None
+
     def joined(self, other: Mechanism) -> Mechanism | None:
         """One mechanism that is no better than this one and another, among other releases too.
 
@@ -761,6 +776,13 @@ class AdditiveNoise(Mechanism):
     def halved(self) -> Mechanism | None:
         """What is this mechanism if it is run twice."""
         return self._with_square(self._square / 2) if self.proof is Proof.GAUSSIAN else None
+
+    def magnified(self, factor: float) -> Mechanism | None:
+        """Less noise, rounded to the side of less noise."""
+        if self.shift is not None:
+            return replace(self, shift=math.nextafter(self.shift * factor, math.inf))
+        less = math.nextafter(float(self.noise_multiplier or math.nan) / factor, 0.0)
+        return replace(self, noise_multiplier=less)
 
     @property
     def _square(self) -> Fraction:
