@@ -151,11 +151,11 @@ def read_statistic(text: Any) -> Any:
     return statistic.read_statistic(text)
 
 
-def settle_design(design: Any, **given: Any) -> Any:
+def design_with_noise(design: Any, **given: Any) -> Any:
     """The noise of a bootstrap and the plan it is charged for."""
     from mustdp.estimation import bootstrap
 
-    return bootstrap.settle_design(design, **given)
+    return bootstrap.design_with_noise(design, **given)
 
 
 def spread_of(design: Any, replicates: Any, noise: float, *more: Any) -> Any:

@@ -227,7 +227,7 @@ class Drawing:
     """A class whose method refers to another's for what they share."""
 
     def plot(self, label: str | None = None, other: int = 1) -> object:
-        """What is returned, and the rest, are those of :meth:`ReleaseResult.plot`.
+        """The axes, and what is returned, are those of :meth:`ReleaseResult.plot`.
 
         Parameters
         ----------

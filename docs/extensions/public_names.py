@@ -58,7 +58,7 @@ LISTS = {
 }
 
 
-#: Bases whose members say how a statistic is released, which nobody has to call.
+#: Bases whose members say how a statistic is released, which users need not call.
 _INSIDE = {
     ("mustdp.estimation.statistics.statistic", "Statistic"),
     ("mustdp.estimation.statistics.moments", "InTwoForms"),

@@ -76,6 +76,7 @@ class Registered(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The table."""
+        self.env.note_reread()  # the registries may have changed, which the page does not show
         lines = [".. list-table::", "   :header-rows: 1", ""]
         for row in LISTS[self.arguments[0]]():
             lines += [f"   {'  ' if k else '* '}- {cell}" for k, cell in enumerate(row)]

@@ -30,6 +30,7 @@ from mustdp.estimation.release import private_release as private_release
 from mustdp.ledger.ledger import Ledger as Ledger
 from mustdp.mechanisms.exponential_mechanism import exponential_mechanism as exponential_mechanism
 from mustdp.mechanisms.exponential_mechanism import permute_and_flip as permute_and_flip
+from mustdp.mechanisms.gdp import gdp as gdp
 from mustdp.mechanisms.integers import discrete_gaussian as discrete_gaussian
 from mustdp.mechanisms.integers import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.mechanism import gaussian as gaussian

@@ -62,6 +62,7 @@ from mustdp.estimation.statistics.moments import Variance as Variance
 from mustdp.estimation.statistics.quantiles import Median as Median
 from mustdp.estimation.statistics.quantiles import Quantile as Quantile
 from mustdp.estimation.statistics.ratio import Ratio as Ratio
+from mustdp.estimation.statistics.rms import RootMeanSquare as RootMeanSquare
 from mustdp.estimation.statistics.user import UserStatistic as UserStatistic
 from mustdp.estimation.tables import Groups as Groups
 from mustdp.ledger.file import LedgerFile as LedgerFile

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mustdp.data import opening
 from mustdp.data import text as text_files
-from mustdp.data.columns import Category, Conversion, Day, as_wanted, select
+from mustdp.data.columns import Category, Conversion, Day, as_request, select
 from mustdp.data.opening import open_records, open_source
 from mustdp.errors import InvalidParameter
 from mustdp.types import Reading
@@ -54,7 +54,7 @@ def by_standard_library(content: bytes, reading: Reading, wanted: Any) -> Any:
         del rows[0]
     found = []
     try:
-        for one in map(as_wanted, wanted):
+        for one in map(as_request, wanted):
             (place,) = select(names, one.column, "the file")
             conversion = Conversion(one, reading, "")
             found.append(conversion.texts([row[place.at] for row in rows], lambda k: ""))

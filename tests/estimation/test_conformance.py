@@ -233,7 +233,7 @@ class Understated:
 
     def query(self, schema: SubsetSchema) -> Any:
         query: Any = self._inner.query(schema)
-        blocks = tuple(replace(one, reach=0.8 * one.reach) for one in query.blocks)
+        blocks = tuple(replace(one, radius=0.8 * one.radius) for one in query.blocks)
         return SimpleNamespace(evaluate=query.evaluate, blocks=blocks)
 
 
@@ -289,7 +289,7 @@ def resampled(name: str, values: FloatArray, noise: float, seed: int) -> tuple[E
         query.evaluate(own[batch.indices], batch.counts)
         for _, batch in design.draws(seed, 0, design.releases)
     ]
-    deviations = noise * np.concatenate([np.full(one.width, one.reach) for one in query.blocks])
+    deviations = noise * np.concatenate([np.full(one.width, one.radius) for one in query.blocks])
     noisy = np.array(rows) + rng.normal(size=(len(rows), query.width)) * deviations
     return infer(design, query, noisy, deviations**2).estimates
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -252,6 +253,23 @@ def check_plain(mechanism: Mechanism) -> None:
             assert 0.0 <= bounds.numerical_gap <= bounds.upper - bounds.lower + 1e-12
 
 
+def check_magnified(mechanism: Mechanism) -> None:
+    """What is stated for larger contributions costs at least what they cost, and hardly more."""
+    shift, larger = mechanism.shift_for(2.0), mechanism.magnified(1.7)
+    if larger is None:
+        return
+    assert shift is not None
+    moved = larger.shift_for(2.0)
+    assert moved is not None
+    assert Fraction(shift) * Fraction(1.7) <= Fraction(moved) * (1 + Fraction(1, 2**52))
+    assert moved <= 1.7 * shift * (1.0 + 1e-14)
+    distance = np.array([moved])
+    assert type(larger) is type(mechanism)
+    assert mechanism.profiles(shift).delta(distance / shift, np.array([[0.3]])) == pytest.approx(
+        larger.profiles(moved).delta(np.array([1.0]), np.array([[0.3]])), rel=1e-9
+    )
+
+
 def check_json(mechanism: Mechanism) -> None:
     """Plans with it can be written and read back, and a ledger keeps them."""
     plan = md.repeat(3, md.subsample(md.wor(10, 3), mechanism))
@@ -266,5 +284,6 @@ CHECKS: tuple[Callable[[Mechanism], None], ...] = (
     check_largest_loss,
     check_plain,
     check_accounts,
+    check_magnified,
     check_json,
 )

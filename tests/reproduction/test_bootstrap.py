@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.estimation.bootstrap import settle_design
+from mustdp.estimation.bootstrap import design_with_noise
 from mustdp.reproduction import bootstrap
 from mustdp.reproduction.bootstrap import ROWS, Released, Row
 from mustdp.reproduction.cells import NON_PRIVATE, PaperCell, PaperTable, Settings, judge, published
@@ -40,7 +40,7 @@ def settled(row: Row, replicates: int = 1) -> md.types.PrivacySpent:
     z = bootstrap.paper_statement(design, bootstrap.EPSILON_PRIME, 2).multiplier(
         design.scheme, bootstrap.PAPER_DELTA
     )
-    found = settle_design(
+    found = design_with_noise(
         design, noise_multiplier=z, delta=bootstrap.PAPER_DELTA, relation="replace_one"
     )
     if design.poisson:

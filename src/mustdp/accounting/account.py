@@ -27,7 +27,7 @@ from mustdp.accounting.plan import (
     Subsample,
     atoms,
     contains,
-    draws_everything,
+    draws_all_records,
     with_joined_guarantees,
 )
 from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, LowerCurve, Question
@@ -689,7 +689,7 @@ def account(
         called = getattr(import_module(module), function)
         return called(plan, relation=relation, accuracy=accuracy, group=group)
     used = relation_of(atoms(plan), relation)
-    if used == Relation.ADD_REMOVE and draws_everything(plan):
+    if used == Relation.ADD_REMOVE and draws_all_records(plan):
         raise NotCovered.refusing(
             "relation",
             "must be {replace_one} here, or the draw be left out: {add_remove} compares n records "

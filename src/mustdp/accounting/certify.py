@@ -17,7 +17,7 @@ import numpy as np
 from mustdp.accounting.atoms import AtomPairs, atom_pairs, log_moments
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Atom, Plan, SelectBest, Subsample, atoms
-from mustdp.accounting.pld.discretise import Grid, Survey, survey
+from mustdp.accounting.pld.discretise import Grid, ScoutedPairs, survey
 from mustdp.accounting.pld.readoff import (
     DeltaAt,
     EpsilonAt,
@@ -393,7 +393,7 @@ def _mixture(
 # What is worked out between a plan and its bounds: each thing once, kept for the next question.
 
 
-#: From so many on, steps of one scheme whose noise differs are joined where it hardly does.
+#: From this many on, steps of one scheme whose noise differs are joined where it hardly does.
 _MANY_KINDS = 512
 #: How much the noise of joined steps differs at most, relatively, unless there are still many.
 _ALIKE = 2e-3
@@ -552,7 +552,7 @@ class Computation:
         return -math.expm1(spared)
 
     @cached_property
-    def survey(self) -> Survey:
+    def survey(self) -> ScoutedPairs:
         """The first look at every dominating pair."""
         return survey((pair.dominating for pair in self.pairs), self.counts)
 
@@ -580,6 +580,7 @@ class Computation:
 # From a plan to certified bounds: the whole algorithm on one page.
 
 
+#: They decide the time alone: spacings are refined until they are fine enough.
 FRACTIONS = Fractions(first=0.05, finest=0.05 / 64, boldness=0.9)
 #: Accuracies from here on begin with a coarser spacing, which is as certified.
 _ROUGH = 0.01

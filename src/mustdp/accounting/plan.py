@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, overload
@@ -176,12 +175,10 @@ class Banded:
             return self._scaled(plan.unrolled)
         if self.column_norm == 1.0:
             return plan
-        if not isinstance(plan, AdditiveNoise):
+        larger = plan.magnified(self.column_norm) if isinstance(plan, Mechanism) else None
+        if larger is None:
             raise NotCovered(f"the noise of {type(plan).__name__} has no scale for column_norm")
-        if plan.shift is not None:
-            return replace(plan, shift=math.nextafter(plan.shift * self.column_norm, math.inf))
-        less = math.nextafter(float(plan.noise_multiplier or math.nan) / self.column_norm, 0.0)
-        return replace(plan, noise_multiplier=less)
+        return larger
 
 
 Plan: TypeAlias = Mechanism | Subsample | InEpoch | Repeat | Sequence | SelectBest | Banded
@@ -444,7 +441,7 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
             yield from _walk(part, times)
     elif isinstance(plan, Subsample):
         merged = _merged(plan)
-        if _takes_everything(merged.scheme):
+        if _takes_all_records(merged.scheme):
             yield from _walk(merged.inner, times)
         else:
             yield merged, times
@@ -454,7 +451,7 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
         yield plan, times
 
 
-#: So many different releases with exact profiles are joined; fewer are composed as they are.
+#: This many different releases with exact profiles are joined; fewer are composed as they are.
 _MANY = 8
 
 
@@ -512,16 +509,16 @@ def _as_one(total: Mechanism, members: list[Repeat], drawn: Scheme | None) -> Pl
     return None if half is None else Repeat(2, half)
 
 
-def draws_everything(plan: Plan) -> bool:
+def draws_all_records(plan: Plan) -> bool:
     """Whether an outermost draw of the plan hands over all records."""
     if isinstance(plan, Repeat | SelectBest | Banded):
-        return draws_everything(plan.inner)
+        return draws_all_records(plan.inner)
     if isinstance(plan, Sequence):
-        return any(draws_everything(part) for part in plan.parts)
-    return isinstance(plan, Subsample) and _takes_everything(_merged(plan).scheme)
+        return any(draws_all_records(part) for part in plan.parts)
+    return isinstance(plan, Subsample) and _takes_all_records(_merged(plan).scheme)
 
 
-def _takes_everything(scheme: Scheme) -> bool:
+def _takes_all_records(scheme: Scheme) -> bool:
     """Whether the draw hands over all records, each once: then it changes nothing."""
     if isinstance(scheme, Multistage):
         first, *rest = scheme.reduced

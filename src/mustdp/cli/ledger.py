@@ -224,7 +224,7 @@ class _Releases:
 
     def _noise(self, multiplier: float | None, each: float | None, epsilon: float | None) -> float:
         import mustdp
-        from mustdp.estimation.release import settle_release
+        from mustdp.estimation.release import release_with_noise
 
         if multiplier is None and each is None:
             if epsilon is None:
@@ -243,7 +243,7 @@ class _Releases:
         if multiplier is not None:
             return multiplier
         target = {"epsilon": each, "delta": self.delta, "noise_multiplier": None}
-        return settle_release(**target, relation=self.relation).noise_multiplier
+        return release_with_noise(**target, relation=self.relation).noise_multiplier
 
 
 def _plan(

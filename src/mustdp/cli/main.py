@@ -196,6 +196,7 @@ def _names(command: Any, given: Sequence[str]) -> dict[str, str]:
 # From exception to exit status.
 
 
+#: Listed at the top of this file; 130 and 141 are those of shells for SIGINT and SIGPIPE.
 NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, NO_BUDGET, INTERRUPTED, NO_READER = 1, 2, 3, 4, 130, 141
 
 #: The parent of all usage errors, in whichever copy of click this version of typer uses.

@@ -241,6 +241,7 @@ REMEDY = "say with {Reading(missing=...)} what to do with them"
 Kind = Literal["number", "date", "text"] | None
 
 _WHITE = " \t\n\r\f\v"
+#: The day that Arrow, pandas and ``datetime.date`` count days from, as an ordinal.
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 
 
@@ -349,10 +350,10 @@ class Day:
 
 
 #: A bare name or position is a Number.
-Wanted = Number | Category | Day
+ColumnRequest = Number | Category | Day
 
 
-def as_wanted(column: Column | Wanted) -> Wanted:
+def as_request(column: Column | ColumnRequest) -> ColumnRequest:
     """A description; a name or a position alone describes a number."""
     return column if isinstance(column, Number | Category | Day) else Number(column)
 
@@ -720,7 +721,7 @@ def settled(
     return Doubles(filled, unusable if policy == "drop" else None)
 
 
-def refuse_type(column: str, kind: object, wanted: Wanted) -> NoReturn:
+def refuse_type(column: str, kind: object, wanted: ColumnRequest) -> NoReturn:
     """Refuse a column for its type, ``kind``, which cannot become what is ``wanted``."""
     raise InvalidParameter(f"{column} must be {wanted.types_called}, got type {type_name(kind)}")
 
@@ -863,7 +864,7 @@ Place = Callable[[int], str]
 
 
 def conversions_of(
-    selected: Sequence[Selected], wanted: Sequence[Wanted], reading: Reading, where: str
+    selected: Sequence[Selected], wanted: Sequence[ColumnRequest], reading: Reading, where: str
 ) -> list[Conversion]:
     """One conversion for each column."""
     return [
@@ -875,7 +876,7 @@ def conversions_of(
 class Conversion:
     """What becomes of one column; it remembers what it has seen in earlier pieces."""
 
-    def __init__(self, wanted: Wanted, reading: Reading, called: str) -> None:
+    def __init__(self, wanted: ColumnRequest, reading: Reading, called: str) -> None:
         self.wanted, self.called = wanted, called
         self._reading = reading
         self._known: dict[object, float] = {}
@@ -1141,7 +1142,7 @@ class Frame(ABC):
             raise InvalidParameter(f"{self.where} must have a numeric column, got {got}")
         return tuple(unnamed(self.labels, at) for at in numeric)
 
-    def selected(self, wanted: Sequence[Wanted]) -> tuple[Selected, ...]:
+    def selected(self, wanted: Sequence[ColumnRequest]) -> tuple[Selected, ...]:
         """The columns that are described; refused if one has a type that does not suit."""
         shown = any(self.kind_of(at) == "number" for at in range(len(self.labels)))
         found = select(self.labels, [one.column for one in wanted], self.where, shown=shown)
@@ -1149,7 +1150,7 @@ class Frame(ABC):
             self.refuse_unsuited(column, one)
         return found
 
-    def refuse_unsuited(self, column: Selected, wanted: Wanted) -> None:
+    def refuse_unsuited(self, column: Selected, wanted: ColumnRequest) -> None:
         """Refuse a column whose type cannot become what is wanted of it."""
         if self.kind_of(column.at) not in wanted.kinds:
             refuse_type(column.of(self.where), self.type_of(column.at), wanted)

@@ -19,10 +19,10 @@ from typing import Any
 from mustdp.data.columns import (
     ENGINE_MARK,
     Category,
+    ColumnRequest,
     Day,
     Number,
     Reading,
-    Wanted,
     quoted,
     refuse_type,
 )
@@ -283,7 +283,7 @@ class Clean:
     other: int | None = None
 
 
-def clean(engine: Engine, wanted: Wanted) -> Clean:
+def clean(engine: Engine, wanted: ColumnRequest) -> Clean:
     """As :mod:`mustdp.data` reads it into memory: the same values, and the same is refused."""
     column = str(wanted.column)
     kind, name = engine.kind(column), engine.dialect.name(column)

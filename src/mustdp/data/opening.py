@@ -23,6 +23,7 @@ from mustdp.data.columns import (
     Category,
     Column,
     ColumnNames,
+    ColumnRequest,
     Conversion,
     Day,
     Doubles,
@@ -31,11 +32,10 @@ from mustdp.data.columns import (
     Reading,
     Selected,
     Source,
-    Wanted,
     as_frame,
     as_list,
     as_reading,
-    as_wanted,
+    as_request,
     conversions_of,
     quoted,
     select,
@@ -247,12 +247,12 @@ class Records:
     #: Names of the columns, in the order of the descriptions; unnamed ones by position.
     columns: tuple[str, ...]
     #: What is wanted of each.
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[ColumnRequest, ...]
     #: All records in their order; from the beginning each time, except for standard input.
     blocks: Callable[[], Iterator[Block]]
 
 
-def open_records(data: Any, columns: Sequence[Column | Wanted]) -> Records:
+def open_records(data: Any, columns: Sequence[Column | ColumnRequest]) -> Records:
     """The records of ``data``, with ``columns`` as they are described.
 
     ``data`` is what :func:`mustdp.private_bootstrap` takes, "-" for text on standard input, or a
@@ -260,14 +260,14 @@ def open_records(data: Any, columns: Sequence[Column | Wanted]) -> Records:
     is missing. A bare name or position describes a number whose missing values are refused.
     """
     reading = as_reading(data)
-    wanted = tuple(as_wanted(column) for column in columns)
+    wanted = tuple(as_request(column) for column in columns)
     if not wanted:
         raise InvalidParameter("columns must be a non-empty list of them, got none")
     selected, blocks = _found(reading, wanted)
     return Records(tuple(column.name for column in selected), wanted, blocks)
 
 
-def _found(reading: Reading, wanted: Sequence[Wanted]) -> Found:
+def _found(reading: Reading, wanted: Sequence[ColumnRequest]) -> Found:
     if hasattr(reading.data, "__dask_graph__"):
         return _on_dask(reading, wanted)
     found = located(reading)
@@ -280,7 +280,7 @@ def _found(reading: Reading, wanted: Sequence[Wanted]) -> Found:
     return _in_parquet(ParquetFiles.open(found, wanted), wanted, reading)
 
 
-def _in_frame(frame: Frame, wanted: Sequence[Wanted], reading: Reading) -> Found:
+def _in_frame(frame: Frame, wanted: Sequence[ColumnRequest], reading: Reading) -> Found:
     selected = frame.selected(wanted)
 
     def blocks() -> Iterator[Block]:
@@ -294,7 +294,7 @@ def _in_frame(frame: Frame, wanted: Sequence[Wanted], reading: Reading) -> Found
     return selected, blocks
 
 
-def _in_parquet(files: ParquetFiles, wanted: Sequence[Wanted], reading: Reading) -> Found:
+def _in_parquet(files: ParquetFiles, wanted: Sequence[ColumnRequest], reading: Reading) -> Found:
     def blocks() -> Iterator[Block]:
         for part in files.parts:
             conversions = conversions_of(files.chosen, wanted, reading, str(part.path))
@@ -306,7 +306,9 @@ def _in_parquet(files: ParquetFiles, wanted: Sequence[Wanted], reading: Reading)
     return files.chosen, blocks
 
 
-def _in_statistical(file: StatisticalFile, wanted: Sequence[Wanted], reading: Reading) -> Found:
+def _in_statistical(
+    file: StatisticalFile, wanted: Sequence[ColumnRequest], reading: Reading
+) -> Found:
     where = file.where
     selected = select(file.labels(), [one.column for one in wanted], where, shown=True)
 
@@ -324,7 +326,7 @@ def _in_statistical(file: StatisticalFile, wanted: Sequence[Wanted], reading: Re
     return selected, blocks
 
 
-def _in_text(file: TextFile, wanted: Sequence[Wanted], reading: Reading) -> Found:
+def _in_text(file: TextFile, wanted: Sequence[ColumnRequest], reading: Reading) -> Found:
     state = file.state()
 
     def through(text: DelimitedText) -> Iterator[Block]:
@@ -352,7 +354,7 @@ def _in_text(file: TextFile, wanted: Sequence[Wanted], reading: Reading) -> Foun
         return DelimitedText(file, stream).select(wanted), blocks
 
 
-def _on_dask(reading: Reading, wanted: Sequence[Wanted]) -> Found:
+def _on_dask(reading: Reading, wanted: Sequence[ColumnRequest]) -> Found:
     """Partitions of a dask DataFrame come here one after the other, each in parts."""
     data = reading.data
     meta = None if hasattr(data, "chunks") else as_frame(getattr(data, "_meta", None))

@@ -23,7 +23,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mustdp.data.columns import Conversion, Number, Reading, Selected, Source, TableFrame, Wanted
+from mustdp.data.columns import (
+    ColumnRequest,
+    Conversion,
+    Number,
+    Reading,
+    Selected,
+    Source,
+    TableFrame,
+)
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray, IntArray
@@ -52,7 +60,7 @@ class ParquetFiles:
     chosen: tuple[Selected, ...]
 
     @classmethod
-    def open(cls, paths: Sequence[Path], wanted: Sequence[Wanted]) -> ParquetFiles:
+    def open(cls, paths: Sequence[Path], wanted: Sequence[ColumnRequest]) -> ParquetFiles:
         """Read and check the footers of the files at the absolute ``paths``."""
         chosen = _footer(paths[0]).frame(str(paths[0])).selected(wanted)
         parts = []

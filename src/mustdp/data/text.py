@@ -27,11 +27,11 @@ import numpy as np
 
 from mustdp.data.columns import (
     STANDARD_INPUT,
+    ColumnRequest,
     Conversion,
     Doubles,
     Reading,
     Selected,
-    Wanted,
     arrow_distinct,
     as_numpy,
     conversions_of,
@@ -243,13 +243,13 @@ class DelimitedText:
             )
         return [name.strip() for name in first]
 
-    def select(self, wanted: Sequence[Wanted]) -> tuple[Selected, ...]:
+    def select(self, wanted: Sequence[ColumnRequest]) -> tuple[Selected, ...]:
         """The columns that are described."""
         columns = [one.column for one in wanted]
         return select(self.labels, columns, self._file.where, shown=self._shown)
 
     def pieces(
-        self, selected: Sequence[Selected], wanted: Sequence[Wanted], reading: Reading
+        self, selected: Sequence[Selected], wanted: Sequence[ColumnRequest], reading: Reading
     ) -> Iterator[list[Doubles]]:
         """The selected columns as they are wanted, some rows at a time."""
         conversions = conversions_of(selected, wanted, reading, self._file.where)

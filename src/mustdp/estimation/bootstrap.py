@@ -143,6 +143,7 @@ def _none() -> IntArray:
 #: Sources in memory with more rows than this are read subset by subset.
 MOST_ROWS = 5_000_000
 
+#: Rows clipped at a time, so that temporary copies take some megabytes.
 _CHUNK = 250_000
 
 
@@ -218,7 +219,7 @@ def within_bounds(values: FloatArray, lower: FloatArray, upper: FloatArray) -> F
 
 #: More portions than this give no more workers something to do, and progress is fine enough.
 _MOST_PORTIONS = 64
-#: So many portions, if of so many releases, are made of little work too: a query may be slow.
+#: This many portions, if of this many releases, are made of little work too: a query may be slow.
 _SOME_PORTIONS, _SOME_RELEASES = 16, 8
 #: Work of a portion for which a task is always worth its overhead; see :func:`_work`.
 _LEAST_WORK = 2_000_000
@@ -437,7 +438,7 @@ def _first_stage(design: Design) -> float:
 # it.
 
 
-#: For so many seconds this process works alone where the number of workers was left open.
+#: For this many seconds this process works alone where the number of workers was left open.
 _ALONE = 2.0
 #: So often a fresh set of processes is tried when one has died.
 _ATTEMPTS = 3
@@ -887,9 +888,9 @@ def _bounds(lower: ArrayLike, upper: ArrayLike, columns: int) -> tuple[FloatArra
 # The noise of a design's releases: settled (``calibration/budget.py``) for the design's plan.
 #
 # The plan says no more than what is proved of the statistics. If all contributions lie in a ball
-# of the reach and are added up, its noise is given as a multiplier, which the accountant takes to
+# of the radius and are added up, its noise is given as a multiplier, which the accountant takes to
 # say just that. Otherwise (moments, averages over pairs, functions of a user's own) only the
-# distance of any two results is bounded, by twice the reach, and the noise is given as the shift
+# distance of any two results is bounded, by twice the radius, and the noise is given as the shift
 # of one copy. One number for each subset is all there is to hide where the width of the release is
 # one: a total is one integer on one lattice, and so is its noise. What was assumed is compared
 # with the query that is run.
@@ -909,7 +910,7 @@ class _Apart:
         return self.design.plan(gaussian(shift=mechanism.shift_for(2.0)))
 
 
-def settle_design(
+def design_with_noise(
     design: Design,
     *,
     shape: Shape | None = None,
@@ -948,7 +949,7 @@ def check_shape(shape: Shape, query: JointQuery, privacy: PrivacySpent) -> None:
     """Refuse a query that has not the shape for which its noise was settled, if it was charged."""
     if privacy.plan is None:
         return
-    adds_up = all(isinstance(part, LinearQuery) and part.within_reach for part in query.queries)
+    adds_up = all(isinstance(part, LinearQuery) and part.in_a_ball for part in query.queries)
     if (shape.in_a_ball and not adds_up) or (shape.one_number and query.width != 1):
         named = "one number" if shape.one_number else "sums of vectors in a ball"
         raise NumericalFailure(
@@ -1457,7 +1458,7 @@ def private_bootstrap(
     check_limits(lower, upper)
     check_ranges(asked, names, lower, upper)
     shape = shape_of(asked, chosen.poisson, charged=ledger is not None)
-    privacy = settle_design(
+    privacy = design_with_noise(
         chosen,
         shape=shape,
         epsilon=epsilon,

@@ -21,9 +21,9 @@ import numpy as np
 from mustdp.data.columns import (
     REMEDY,
     Category,
+    ColumnRequest,
     Missing,
     Number,
-    Wanted,
     quoted,
     refuse_counted,
     refuse_inexact,
@@ -186,7 +186,7 @@ def engine_table(
         raise InvalidParameter.refusing(
             "cluster", "must not be given in an engine", repr(survey.cluster)
         )
-    read: dict[str, Wanted] = {}
+    read: dict[str, ColumnRequest] = {}
     for k in sorted(used):
         column = schema.columns[k]
         if column.origin is not None:
@@ -198,7 +198,7 @@ def engine_table(
         else:
             read[column.name] = Number(column.name, missing)
     for one in schema.grouping.dimensions if schema.grouping else ():
-        groups: Wanted = (
+        groups: ColumnRequest = (
             Number(one.column, "drop") if one.breaks else Category(one.column, one.labels)
         )
         if read.setdefault(one.column, groups) != groups and not one.breaks:

@@ -292,7 +292,7 @@ def squared_sums(
 # 3.3): exactly one Gaussian release with noise sigma, which is the plan that is charged.
 
 
-#: The lattice has room for so many records, or fewer where there is next to no noise: it must not
+#: The lattice has room for this many records, or fewer where there is next to no noise: it must not
 #: depend on a number that is private, or not yet counted.
 _RECORDS = 2**30
 
@@ -388,21 +388,21 @@ class JointSums:
         """The noise of every coordinate, on its lattice."""
         half = 0.5 if self.schema.relation == Relation.REPLACE_ONE else 1.0
         scale = self.noise_multiplier * half / math.sqrt(self.share) * (1.0 + 2.0**-40)
-        reach = self._reach()
-        lattice = lattice_for(scale, reach=reach, records=self._room(scale, reach))
+        radius = self._radius()
+        lattice = lattice_for(scale, reach=radius, records=self._room(scale, radius))
         width = sum(part.width for part in self.parts) * len(self.schema.slices)
-        # So many records are cut in one unit; a record that changes its cluster is in two of them.
+        # As many records are cut in one unit; a record that changes its cluster is in two of them.
         most = self.schema.largest_cluster
         cut = 1.0 if most is None else max(float(most), 2.0)
         margin = cut * math.sqrt(2.0 * width) * lattice.step + 2.0**-40
         return LatticeNoise(scale * (1.0 + margin), lattice)
 
     @staticmethod
-    def _room(scale: float, reach: float) -> int:
+    def _room(scale: float, radius: float) -> int:
         """The number of records that sums are sure to be exact for."""
-        return max(1, math.floor(min(_RECORDS, _RECORDS * scale / reach)))
+        return max(1, math.floor(min(_RECORDS, _RECORDS * scale / radius)))
 
-    def _reach(self) -> float:
+    def _radius(self) -> float:
         """The most that one record adds to a coordinate, on average over all that there are.
 
         Of squared sums within clusters, r records add min((r / m)^2, 1) <= r / m at most.
@@ -441,7 +441,7 @@ class JointSums:
             done += len(piece)
             if progress is not None and public:
                 progress("adding up", done)
-        if self.parts and not done <= self._room(self.noise.scale, self._reach()):
+        if self.parts and not done <= self._room(self.noise.scale, self._radius()):
             raise NumericalFailure(
                 "there are more records than sums are exact for with so little noise; nothing was "
                 "released"
@@ -505,12 +505,12 @@ class JointSums:
 #
 # The vector is cut into *blocks*, each with a bound on what one copy contributes:
 #
-# - on multisets of a fixed size, swapping one copy moves a block by at most ``2 * reach`` (L2
+# - on multisets of a fixed size, swapping one copy moves a block by at most ``2 * radius`` (L2
 #   norm);
-# - on Poisson subsets, one copy more or less moves a block by at most ``reach``, and swapping one
-#   by at most ``2 * reach``.
+# - on Poisson subsets, one copy more or less moves a block by at most ``radius``, and swapping one
+#   by at most ``2 * radius``.
 #
-# So a block with noise of standard deviation ``z * reach`` has noise multiplier z in the sense of
+# So a block with noise of standard deviation ``z * radius`` has noise multiplier z in the sense of
 # the accountant, whatever the scheme. On the total, both are ``divisor`` times as large. The
 # bounds are proved in the docstring of every statistic.
 
@@ -529,17 +529,19 @@ class QueryBlock:
 
     label: str
     width: int
-    reach: float
+    #: Half of the furthest that swapping one copy moves the block; where contributions lie in a
+    #: ball, its radius.
+    radius: float
     divisor: float = field(default=1.0, repr=False)
     shift: float = field(default=0.0, repr=False)
 
     @property
-    def reach_of_total(self) -> float:
-        """The reach in units of the total, rounded up: no rounding on the way makes it too small.
+    def radius_of_total(self) -> float:
+        """The radius in units of the total, rounded up: no rounding on the way makes it too small.
 
-        A reach is made of a few roots, products and quotients, each right to 2^-53 of itself.
+        A radius is made of a few roots, products and quotients, each right to 2^-53 of itself.
         """
-        return self.reach * self.divisor * (1.0 + 2.0**-48)
+        return self.radius * self.divisor * (1.0 + 2.0**-48)
 
 
 @dataclass(frozen=True, eq=False)
@@ -669,13 +671,13 @@ class LinearQuery(Query):
     public: SubsetSchema
 
     @property
-    def within_reach(self) -> bool:
-        """Whether the reaches bound every contribution itself, not only the distance of two.
+    def in_a_ball(self) -> bool:
+        """Whether the radii bound every contribution itself, not only the distance of two.
 
         If so, with c_b the part of a contribution that belongs to block b, ``sum_b (|c_b| /
-        reach_of_total_b)^2 <= 1``, and contributions may be shortened towards zero, in every
+        radius_of_total_b)^2 <= 1``, and contributions may be shortened towards zero, in every
         coordinate as one likes, without a second thought. If not, rounding them to multiples of g
-        can move two of them farther apart, by g in every coordinate, and a reach on the total has
+        can move two of them farther apart, by g in every coordinate, and a radius on the total has
         to grow by ``g * sqrt(width) / 2``.
         """
         return True
@@ -714,21 +716,21 @@ class LinearQuery(Query):
 
 # Several blocks in one release: how far the noise of each must be raised so that z stays z.
 #
-# The contract of a block is that noise of standard deviation ``z * reach`` gives noise multiplier
+# The contract of a block is that noise of standard deviation ``z * radius`` gives noise multiplier
 # z. It must hold for the *whole* vector. Let swapping one copy move block b by c_b, with ``c_b <= 2
-# * own_b`` for its own bound own_b, and let the noise on it be ``z * reach_b``. Measured in units
-# of the noise, the vector moves by ``sqrt(sum_b (c_b / (z * reach_b))^2)``, and the shift of noise
+# * own_b`` for its own bound own_b, and let the noise on it be ``z * radius_b``. Measured in units
+# of the noise, the vector moves by ``sqrt(sum_b (c_b / (z * radius_b))^2)``, and the shift of noise
 # multiplier z is 2/z. So what is needed is
 #
-#     sum_b (c_b / (2 * reach_b))^2 <= 1      whatever is swapped.                             (*)
+#     sum_b (c_b / (2 * radius_b))^2 <= 1      whatever is swapped.                             (*)
 #
-# *Shares.* With shares w_b > 0, ``sum_b w_b^2 <= 1``, and ``reach_b = own_b / w_b``, the sum in (*)
-# is at most ``sum_b (own_b / reach_b)^2 = sum_b w_b^2 <= 1``. For Poisson subsets, one copy more or
-# less moves block b by at most own_b, the shift is 1/z, and the same two lines hold without the
-# factors 2.
+# *Shares.* With shares w_b > 0, ``sum_b w_b^2 <= 1``, and ``radius_b = own_b / w_b``, the sum in
+# (*) is at most ``sum_b (own_b / radius_b)^2 = sum_b w_b^2 <= 1``. For Poisson subsets, one copy
+# more or less moves block b by at most own_b, the shift is 1/z, and the same two lines hold without
+# the factors 2.
 #
 # A query may also prove (*) directly, when its blocks cannot all move farthest at once
-# (``moments.py``). Parts that satisfy (*) each can be shared once more: dividing every reach of
+# (``moments.py``). Parts that satisfy (*) each can be shared once more: dividing every radius of
 # part i by w_i multiplies part i's sum by w_i^2 <= 1.
 
 
@@ -738,17 +740,17 @@ _PER_COORDINATE, _PER_TOTAL = 160, 32
 
 
 def block(
-    label: str, width: int, reach: float, divisor: float = 1.0, shift: float = 0.0
+    label: str, width: int, radius: float, divisor: float = 1.0, shift: float = 0.0
 ) -> QueryBlock:
     """A block whose sensitivity is a positive number; overflow and underflow raise an error."""
-    if not 0.0 < reach < math.inf:
-        raise NumericalFailure(f"the sensitivity of {label} came out as {reach!r}")
-    return QueryBlock(label, width, reach, divisor, shift)
+    if not 0.0 < radius < math.inf:
+        raise NumericalFailure(f"the sensitivity of {label} came out as {radius!r}")
+    return QueryBlock(label, width, radius, divisor, shift)
 
 
 def enlarged(one: QueryBlock, share: float) -> QueryBlock:
-    """The block with its reach divided by ``share`` (w_b above), a number in (0, 1]."""
-    return block(one.label, one.width, one.reach / share, one.divisor, one.shift)
+    """The block with its radius divided by ``share`` (w_b above), a number in (0, 1]."""
+    return block(one.label, one.width, one.radius / share, one.divisor, one.shift)
 
 
 def shares(name: str, weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
@@ -788,9 +790,9 @@ class JointQuery(Query):
     ``names``, if given, are put before the labels of each query.
 
     *Reach.* Every query satisfies (*) above by itself: with c_b what swapping one
-    copy does to block b, ``sum over its blocks of (c_b / (2 reach_b))^2 <= 1``. All reaches of
+    copy does to block b, ``sum over its blocks of (c_b / (2 radius_b))^2 <= 1``. All radii of
     query i are divided by w_i, which multiplies its sum by w_i^2. Over all queries the sum is at
-    most ``sum_i w_i^2 = 1``: noise ``z * reach`` on every block gives noise multiplier z for the
+    most ``sum_i w_i^2 = 1``: noise ``z * radius`` on every block gives noise multiplier z for the
     whole vector. The same holds for one copy more or less on Poisson subsets, without the 2.
 
     All queries must be bound to the same subsets: their size, and fixed or Poisson.
@@ -936,16 +938,16 @@ def _selection(pick: tuple[int, ...]) -> slice | list[int]:
 # that the sum is exact in any order and on any machine; a total that is no sum of contributions is
 # rounded to it. Integers below 2^52 are exact as doubles, which is how they travel.
 #
-# *What that does to the reach.* Cutting towards zero shortens contributions, which costs nothing
-# where the reaches bound the contributions themselves. Elsewhere, and where a total is rounded,
+# *What that does to the radius.* Cutting towards zero shortens contributions, which costs nothing
+# where the radii bound the contributions themselves. Elsewhere, and where a total is rounded,
 # one copy can move a coordinate by up to one step g more. Write ||c||^2 = sum_b (|c_b| / (2
-# reach_b))^2 over blocks b, which is at most 1 by (*) above. The further movement e
-# has ||e||^2 <= sum_b w_b g_b^2 / (4 reach_b^2), w_b the width of block b; so all reaches are
+# radius_b))^2 over blocks b, which is at most 1 by (*) above. The further movement e
+# has ||e||^2 <= sum_b w_b g_b^2 / (4 radius_b^2), w_b the width of block b; so all radii are
 # enlarged by the factor 1 + ||e||. A total that is no sum is computed in floating point; for that
 # a further 2^-20 is added.
 
 
-#: What floating point may do to a total that is not added up exactly, relative to its reach.
+#: What floating point may do to a total that is not added up exactly, relative to its radius.
 _COMPUTED = 2.0**-20
 
 
@@ -1016,12 +1018,14 @@ class ExactRelease:
 def exact_release(query: JointQuery, noise_multiplier: float, copies: int) -> ExactRelease:
     """Lattices and noise for totals over at most ``copies`` entries."""
     lattices = [
-        lattice_for(noise_multiplier * one.reach_of_total, reach=one.reach_of_total, records=copies)
+        lattice_for(
+            noise_multiplier * one.radius_of_total, reach=one.radius_of_total, records=copies
+        )
         for one in query.blocks
     ]
     factor = _enlargement(query, lattices)
     noise = [
-        LatticeNoise(noise_multiplier * one.reach_of_total * factor, lattice)
+        LatticeNoise(noise_multiplier * one.radius_of_total * factor, lattice)
         for one, lattice in zip(query.blocks, lattices, strict=True)
     ]
     each = tuple(
@@ -1031,12 +1035,12 @@ def exact_release(query: JointQuery, noise_multiplier: float, copies: int) -> Ex
 
 
 def _enlargement(query: JointQuery, lattices: list[Lattice]) -> float:
-    """What all reaches are multiplied by; see above."""
+    """What all radii are multiplied by; see above."""
     parts = query.queries
-    if all(isinstance(part, LinearQuery) and part.within_reach for part in parts):
+    if all(isinstance(part, LinearQuery) and part.in_a_ball for part in parts):
         return 1.0
     squares = math.fsum(
-        one.width * (lattice.step / (2.0 * one.reach_of_total)) ** 2
+        one.width * (lattice.step / (2.0 * one.radius_of_total)) ** 2
         for one, lattice in zip(query.blocks, lattices, strict=True)
     )
     computed = 0.0 if query.linear else _COMPUTED

@@ -15,11 +15,11 @@ from mustdp.calibration.budget import PrivacySpent, plan_with_noise
 from mustdp.data.columns import (
     STANDARD_INPUT,
     Category,
+    ColumnRequest,
     Day,
     Missing,
     Number,
     Reading,
-    Wanted,
     as_frame,
     as_reading,
     check_missing,
@@ -77,7 +77,7 @@ from mustdp.sampling.schemes import Scheme, wor
 
 #: Points of the grid on either side of 0.
 POINTS = 40
-#: So many errors of a number of records do not count: noise alone seldom keeps a range wide.
+#: This many errors of a number of records do not count: noise alone seldom keeps a range wide.
 _ERRORS = 2.0
 
 
@@ -265,7 +265,7 @@ def open_table(
     if engine is not None:
         return engine_table(engine, schema, used, missing, survey)
     plain = _positions(data)
-    read: dict[str, Wanted] = {}
+    read: dict[str, ColumnRequest] = {}
     for k in sorted(used):
         column = schema.columns[k]
         name = plain.get(column.name, column.name)
@@ -639,7 +639,7 @@ class OneRelease:
         return mechanism
 
 
-def settle_release(
+def release_with_noise(
     *,
     epsilon: float | None,
     delta: float | None,
@@ -837,7 +837,7 @@ def private_release(
         raise InvalidParameter.refusing(
             "data", f"must be a file for {written}: it is read twice", "'-'"
         )
-    privacy = settle_release(
+    privacy = release_with_noise(
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, relation=used
     )
     key = release_key(seed, name="seed")

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 # the estimate as it was, and does not shrink to a point. Where noise leaves nothing to be known
 # there is no estimate: value and standard error are NaN, and the interval is the whole support.
 
-#: A noisy variance or number of records is divided by if it is above so many standard errors.
+#: A noisy variance or number of records is divided by if it is above this many standard errors.
 CLEARLY = 3.0
 #: One-sided normal quantile of the limit that takes the place of a hidden variance.
 _UPPER = 1.645

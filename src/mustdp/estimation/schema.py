@@ -145,8 +145,8 @@ def _expected(size: float) -> float:
 class Shape:
     """What a statistic knows of its totals before any column is: the accountant builds on it.
 
-    ``in_a_ball``: totals are sums of contributions that lie in a ball of the reach, so that not
-    only any two of them are within twice the reach. ``one_number``: the width is one.
+    ``in_a_ball``: totals are sums of contributions that lie in a ball of the stated radius, so that
+    not only any two of them are within twice the radius. ``one_number``: the width is one.
     """
 
     in_a_ball: bool

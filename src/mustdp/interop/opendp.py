@@ -17,7 +17,7 @@ import numpy as np
 
 from mustdp.accounting.account import Account, account
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.estimation.release import private_release, settle_release
+from mustdp.estimation.release import private_release, release_with_noise
 from mustdp.extras import required
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.relation import Relation
@@ -132,7 +132,7 @@ def make_release(
             raise InvalidParameter(f"{name} must not be given: a measurement cannot express it")
     low = checks.real("lower", lower)
     high = checks.real("upper", upper, above=low)
-    settled = settle_release(
+    settled = release_with_noise(
         epsilon=epsilon,
         delta=delta,
         noise_multiplier=noise_multiplier,

@@ -63,6 +63,7 @@ def is_record(plan: Plan) -> bool:
 # A ledger in memory as JSON, sealed with a version and a checksum, and back.
 
 
+#: The kind of file, the version of its format and its largest size.
 _ENVELOPE = Envelope("mustdp-ledger", 1, "ledger", LARGEST_LEDGER)
 
 

@@ -131,8 +131,10 @@ def _is_good() -> bool:
     return True
 
 
+#: Cells are told apart by the exponent and the first bits of a double: 1023 is the exponent of 1.
 _FIRST_CELL = (1023 - _BINADES) << _CELL_BITS
 _CELLS = _BINADES << _CELL_BITS
+#: A double has 52 bits behind its exponent.
 _MANTISSA_BITS = 52 - _CELL_BITS
 
 

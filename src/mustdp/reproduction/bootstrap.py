@@ -83,7 +83,7 @@ class ByActualSize(Statistic):
 
 @dataclass(frozen=True)
 class OfActualSize(Query):
-    """A statistic on whatever size was drawn; the reach is that of the expected size."""
+    """A statistic on whatever size was drawn; the radius is that of the expected size."""
 
     statistic: Statistic
     public: SubsetSchema
@@ -300,7 +300,7 @@ def paper_sigmas(privacy: PrivacySpent) -> tuple[float, float]:
     public = SubsetSchema((LOWER,), (UPPER,), M)
     queries = (Mean(squares=False).query(public), Variance(form="pairs").query(public))
     mean, variance = JointQuery(queries, ((0,), (0,))).blocks
-    return privacy.noise_multiplier * mean.reach, privacy.noise_multiplier * variance.reach
+    return privacy.noise_multiplier * mean.radius, privacy.noise_multiplier * variance.radius
 
 
 def release_all(job: Release) -> Released:
@@ -610,6 +610,7 @@ class BootstrapSizes:
 
 
 _ONE_STAGE = (Row("Poisson"), Row("WOR"), Row("WR"))
+#: The paper's sizes, and larger ones with the same schemes.
 PAPERS = BootstrapSizes(
     N, M, T, (*_ONE_STAGE, *(Row(name, b) for name in ("MUSTow", "MUSTww") for b in (10, 50, 100)))
 )

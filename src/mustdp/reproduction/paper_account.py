@@ -36,7 +36,7 @@ from mustdp.accounting.pld.discretise import (
     DominatingPair,
     Mixture,
     MixturePair,
-    Survey,
+    ScoutedPairs,
     family_pair,
     merge,
     survey,
@@ -134,6 +134,7 @@ def _log_sum(noise: Noise, mixture: Mixture, x: FloatArray) -> tuple[FloatArray,
 
 LABEL = "attained by one pair of data sets, not a guarantee"
 
+#: They decide the time alone, as in ``accounting/certify.py``.
 _FRACTIONS = Fractions(first=0.075, finest=0.075 / 64, boldness=1.1, last_look=True)
 
 
@@ -316,7 +317,7 @@ class PaperAccount:
         return self._composed[fraction]
 
     @cached_property
-    def _survey(self) -> Survey:
+    def _survey(self) -> ScoutedPairs:
         return survey((pair for _, pair in self._pairs), self._counts)
 
 

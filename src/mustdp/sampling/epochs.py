@@ -37,8 +37,8 @@ from mustdp.sampling.schemes import Batch, BatchStream, Scheme, check_held, draw
 HELD = 1 << 26
 #: Entries that are drawn in one go. The draw depends on it: it must never change.
 _RUN = 1 << 20
-#: From so many bins per record on, those it has are looked up in a table instead of compared, of at
-#: most so many places for the records that are drawn in one go. The draw depends on both.
+#: From this many bins per record on, those it has are looked up in a table instead of compared; it
+#: has at most this many places for the records that are drawn in one go. The draw depends on both.
 _LOOKED_UP, _PLACES = 65, 1 << 26
 
 

@@ -249,6 +249,7 @@ def write_idx(array: NDArray[np.uint8]) -> bytes:
 # A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). Every record is
 # one byte for the label and 3072 for the image: all red values row by row, then green, then blue.
 
+#: Of the binary version at https://www.cs.toronto.edu/~kriz/cifar.html.
 CIFAR10_TRAINING = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 CIFAR10_TEST = "test_batch.bin"
 CIFAR10_FOLDER = "cifar-10-batches-bin"

@@ -15,7 +15,7 @@ from scipy import stats
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from tests.seams import replace_open_source, settle_design
+from tests.seams import design_with_noise, replace_open_source
 
 N = 2000
 SCHEME = md.wor(N, 100)
@@ -69,7 +69,7 @@ def test_every_statistic_is_near_that_of_all_the_data(
 
 
 def test_the_noise_is_what_the_plan_says() -> None:
-    """Replicates of constant data are nothing but noise: its scale is z times the reach."""
+    """Replicates of constant data are nothing but noise: its scale is z times the radius."""
     result = released(data=np.full(N, 50.0), noise_multiplier=2.0, replicates=4000)
     scale = 2.0 * 100 / (2 * 100)
     values = result.replicates[:, 0]
@@ -359,6 +359,6 @@ def test_moments_that_are_those_of_no_data_are_cautioned_about() -> None:
 
 
 def test_calibration_is_made_once_for_equal_designs() -> None:
-    first = settle_design(md.types.Design(SCHEME, 33), epsilon=1.5, delta=1e-4)
-    again = settle_design(md.types.Design(md.wor(N, 100), 33), epsilon=1.5, delta=1e-4)
+    first = design_with_noise(md.types.Design(SCHEME, 33), epsilon=1.5, delta=1e-4)
+    again = design_with_noise(md.types.Design(md.wor(N, 100), 33), epsilon=1.5, delta=1e-4)
     assert again is first

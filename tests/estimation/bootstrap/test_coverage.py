@@ -57,7 +57,7 @@ def inferred(
         own = values[batch.indices]
         halves = in_halves(batch.counts, rng) if query.halved else None
         rows.append(query.restored(query.total(own, batch.counts, halves)))
-    deviation = z * np.concatenate([np.full(one.width, one.reach) for one in query.blocks])
+    deviation = z * np.concatenate([np.full(one.width, one.radius) for one in query.blocks])
     released = np.array(rows) + rng.normal(size=(len(rows), query.width)) * deviation
     return infer(design, query, released, deviation**2, **given)
 
@@ -172,8 +172,8 @@ def test_few_replicates_cover(subsets: int, relative: float) -> None:
     for _ in range(2000):
         replicates = normal_replicates(design, noise, rng)
         spread = spread_of(design, replicates, noise**2)
-        reach = spread.quantile(0.95) * math.sqrt(spread.variance)
-        hits += abs(float(replicates.mean())) <= reach
+        radius = spread.quantile(0.95) * math.sqrt(spread.variance)
+        hits += abs(float(replicates.mean())) <= radius
         noise_dominated += spread.noise_dominated
     assert hits >= 0.92 * 2000
     assert noise_dominated < 0.6 * 2000
@@ -189,8 +189,8 @@ def test_the_note_on_drowning_is_true_where_it_appears_only_sometimes() -> None:
         if not spread.noise_dominated:
             continue
         noted += 1
-        reach = spread.quantile(0.95) * math.sqrt(spread.variance)
-        hits += abs(float(replicates.mean())) <= reach
+        radius = spread.quantile(0.95) * math.sqrt(spread.variance)
+        hits += abs(float(replicates.mean())) <= radius
     assert 100 < noted < 2000
     assert hits >= 0.92 * noted
 
@@ -215,8 +215,8 @@ def test_little_bootstraps_with_few_first_stages() -> None:
         own = np.sqrt(design.within * rng.gamma(0.2, 5.0, (5, 1)))
         replicates = groups + own * rng.normal(size=(5, 40))
         spread = spread_of(design, replicates, 0.0)
-        reach = spread.quantile(0.95) * math.sqrt(spread.variance)
-        hits += abs(float(replicates.mean())) <= reach
+        radius = spread.quantile(0.95) * math.sqrt(spread.variance)
+        hits += abs(float(replicates.mean())) <= radius
     assert hits >= 0.92 * 2000
 
 

@@ -9,14 +9,14 @@ import pytest
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.types import Design
-from tests.seams import settle_design
+from tests.seams import design_with_noise
 
 NAN, INF = math.nan, math.inf
 
 
 def test_a_total_is_met_by_the_plan_that_is_drawn() -> None:
     design = Design(md.must_ow(1000, 100, 50), 5, 4)
-    privacy = settle_design(design, epsilon=2.0, delta=1e-4).spent()
+    privacy = design_with_noise(design, epsilon=2.0, delta=1e-4).spent()
     assert 1.9 < privacy.epsilon.upper <= 2.0
     noise = md.gaussian(noise_multiplier=privacy.noise_multiplier)
     assert privacy.plan == design.plan(noise)
@@ -28,7 +28,7 @@ def test_a_total_is_met_by_the_plan_that_is_drawn() -> None:
 
 def test_noise_in_bounds_out() -> None:
     design = Design(md.wor(1000, 50), 20)
-    privacy = settle_design(design, noise_multiplier=3.0, delta=1e-4).spent()
+    privacy = design_with_noise(design, noise_multiplier=3.0, delta=1e-4).spent()
     expected = md.account(design.plan(md.gaussian(noise_multiplier=3.0))).epsilon(1e-4)
     assert privacy.epsilon == expected
     assert privacy.relation == "replace_one"
@@ -37,11 +37,11 @@ def test_noise_in_bounds_out() -> None:
 @pytest.mark.parametrize("way", ["noise_multiplier", "epsilon"])
 def test_delta_has_no_default_and_one_is_recommended(way: str) -> None:
     with pytest.raises(InvalidParameter, match=r"delta must be given.*n = 1000, 0\.0001 or less"):
-        settle_design(Design(md.wor(1000, 50), 20), **{way: 1.0})
+        design_with_noise(Design(md.wor(1000, 50), 20), **{way: 1.0})
 
 
 def test_what_cannot_be_certified_is_infinite_and_never_a_number() -> None:
-    privacy = settle_design(
+    privacy = design_with_noise(
         Design(md.wr(100, 100), 1000), noise_multiplier=1e-3, delta=1e-5
     ).spent()
     assert math.isinf(privacy.epsilon.upper)
@@ -67,4 +67,4 @@ def test_what_cannot_be_certified_is_infinite_and_never_a_number() -> None:
 )
 def test_bad_budgets(given: dict[str, float], named: str) -> None:
     with pytest.raises(InvalidParameter, match=named):
-        settle_design(Design(md.wor(100, 10), 5), **{"delta": 1e-3, **given})
+        design_with_noise(Design(md.wor(100, 10), 5), **{"delta": 1e-3, **given})

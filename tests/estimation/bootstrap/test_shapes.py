@@ -11,7 +11,7 @@ import pytest
 import mustdp as md
 from mustdp.accounting.plan import Atom, Subsample, atoms
 from mustdp.errors import NumericalFailure
-from mustdp.estimation.bootstrap import check_shape, settle_design, shape_of
+from mustdp.estimation.bootstrap import check_shape, design_with_noise, shape_of
 from mustdp.estimation.queries import JointQuery, LinearQuery, exact_release
 from mustdp.estimation.schema import Shape, SubsetSchema
 from mustdp.estimation.statistics.statistic import Statistic, read_statistic
@@ -54,7 +54,7 @@ def joint(*statistics: Statistic, columns: int = 1, poisson: bool = False) -> Jo
 def test_shapes_are_those_of_the_queries(statistic: Statistic, columns: int, shape: Shape) -> None:
     assert statistic.shape(poisson=False) == shape
     query = joint(statistic, columns=columns)
-    adds_up = all(isinstance(part, LinearQuery) and part.within_reach for part in query.queries)
+    adds_up = all(isinstance(part, LinearQuery) and part.in_a_ball for part in query.queries)
     assert adds_up == shape.in_a_ball
     assert not shape.one_number or query.width == 1
 
@@ -69,7 +69,7 @@ def test_on_poisson_subsets_a_size_is_released_too(
         return  # refused there
     query = joint(statistic, columns=columns, poisson=True)
     assert query.width > 1
-    assert known.in_a_ball == all(part.within_reach for part in query.queries)  # type: ignore[attr-defined]
+    assert known.in_a_ball == all(part.in_a_ball for part in query.queries)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("statistic", "columns", "shape"), STATISTICS)
@@ -82,17 +82,17 @@ def test_contributions_in_a_ball_are_no_longer_than_the_reach(
     (own,) = query.queries
     values = np.random.default_rng(1).choice([0.0, 2.9, 3.0, 3.1, 10.0], (200, columns))
     assert isinstance(own, LinearQuery)
-    reaches = np.concatenate([np.full(b.width, b.reach_of_total) for b in query.blocks])
-    assert np.linalg.norm(own.contributions(values) / reaches, axis=1).max() <= 1.0
+    radii = np.concatenate([np.full(b.width, b.radius_of_total) for b in query.blocks])
+    assert np.linalg.norm(own.contributions(values) / radii, axis=1).max() <= 1.0
 
 
 def test_three_moments_do_not_fit_into_the_ball_that_any_two_of_them_fit_into() -> None:
     """So no multiplier may be stated for them: families for balls would leave this triple out."""
     query = joint(Mean())
     (own,) = query.queries
-    reaches = np.array([block.reach_of_total for block in query.blocks])
+    radii = np.array([block.radius_of_total for block in query.blocks])
     assert isinstance(own, LinearQuery)
-    x, other, y = own.contributions(np.array([[0.0], [10.0], [5.0]])) / reaches
+    x, other, y = own.contributions(np.array([[0.0], [10.0], [5.0]])) / radii
     u, v, w = (float(np.linalg.norm(d)) for d in (x - y, other - y, x - other))
     assert max(u, v, w) <= 2.0
     assert u * u + v * v > w * w  # acute: the circle through them is the smallest around them
@@ -165,7 +165,7 @@ def test_plans_say_no_more_than_is_proved(statistic: Any, ball: bool) -> None:
 def test_distances_alone_cost_more_than_a_ball_and_no_more_than_one_pair() -> None:
     known = {"delta": 1e-5, "noise_multiplier": 3.0}
     ball, apart = (
-        settle_design(DESIGN, shape=Shape(inside), **known).spent().epsilon  # type: ignore[arg-type]
+        design_with_noise(DESIGN, shape=Shape(inside), **known).spent().epsilon  # type: ignore[arg-type]
         for inside in (True, False)
     )
     plan = DESIGN.plan(md.gaussian(noise_multiplier=3.0))

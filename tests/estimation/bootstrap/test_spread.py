@@ -74,8 +74,8 @@ def test_drowned_replicates_err_on_the_safe_side() -> None:
         replicates = simulated(design, noise, rng)
         spread = spread_of(design, replicates, noise**2)
         noise_dominated += spread.noise_dominated
-        reach = spread.quantile(0.95) * math.sqrt(spread.variance)
-        covered += abs(float(replicates.mean())) <= reach
+        radius = spread.quantile(0.95) * math.sqrt(spread.variance)
+        covered += abs(float(replicates.mean())) <= radius
     assert covered >= 950
     assert noise_dominated > 500
 

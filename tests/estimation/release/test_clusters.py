@@ -158,7 +158,7 @@ def test_records_add_no_more_than_there_is_room_for(unit: str) -> None:
             for name, part in parts(schema, rng).items():
                 stack = JointSums(schema, (part,), noise_multiplier=2.0)
                 totals, records = stack.totals([table.piece(schema)])
-                used = np.abs(totals).max() * stack.noise.lattice.step / (records * stack._reach())
+                used = np.abs(totals).max() * stack.noise.lattice.step / (records * stack._radius())
                 assert used <= 1.0, name
                 top = max(top, used)
     assert top > 0.99

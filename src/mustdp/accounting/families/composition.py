@@ -36,7 +36,7 @@ from mustdp.accounting.families.triples import (
     ReplacementCopies,
 )
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
-from mustdp.accounting.pld.discretise import DiscreteLoss, Survey, connect, survey
+from mustdp.accounting.pld.discretise import DiscreteLoss, ScoutedPairs, connect, survey
 from mustdp.accounting.pld.readoff import (
     ComposedLoss,
     Composition,
@@ -175,6 +175,7 @@ _SHORTEST_BLOCK, _BLOCK_DELTA = 8, 1e-3
 
 Counted = tuple[Atom, int]
 Watch = Callable[[Recursion], None]
+#: In place of a lower bound that is not known.
 _UNKNOWN = AttainedBound(0.0, "none", (), ())
 
 
@@ -365,7 +366,7 @@ class _Plan:
     def _block_window(self, which: int, length: int, slope: float) -> LossWindow:
         """One block: up to where its profile is negligible for the whole."""
         pair, seen = self.pairs[which].dominating, self.first_looks[which]
-        grid = Survey((seen,), (length,)).grid(_FRACTIONS[-1])
+        grid = ScoutedPairs((seen,), (length,)).grid(_FRACTIONS[-1])
         single = Composition([(connect(pair, grid.spacing, grid.points[0]), length)])
         top = single.chernoff_epsilon(_BLOCK_RARE * self.delta * length / self.steps)
         deviation = seen.deviation * math.sqrt(length)

@@ -277,6 +277,7 @@ def _nodes(steep: float, end: float, step: float) -> tuple[FloatArray, FloatArra
 # it.
 
 
+#: A right angle.
 _RIGHT = 0.5 * math.pi
 _GAUSSIAN = GaussianNoise()
 #: Lengths and cosines are raised by this, relatively, to cover the rounding of sines.

@@ -462,7 +462,7 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
-class Survey:
+class ScoutedPairs:
     """Pairs that were scouted, with how often each occurs: grids of any fineness fit them."""
 
     first_looks: tuple[FirstLook, ...]
@@ -473,9 +473,9 @@ class Survey:
         return lay_grid(self.first_looks, self.counts, fraction)
 
 
-def survey(pairs: Iterable[DominatingPair], counts: Iterable[int]) -> Survey:
+def survey(pairs: Iterable[DominatingPair], counts: Iterable[int]) -> ScoutedPairs:
     """Scout every pair once."""
-    return Survey(tuple(first_look(pair) for pair in pairs), tuple(counts))
+    return ScoutedPairs(tuple(first_look(pair) for pair in pairs), tuple(counts))
 
 
 def first_look(pair: DominatingPair) -> FirstLook:

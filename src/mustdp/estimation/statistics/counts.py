@@ -890,7 +890,7 @@ class Proportion(Statistic):
     """The share of records with a value in a set: between limits, or equal to a number.
 
     Reach (proof in ``moments.py``, with an amount of 0 or 1, so half = 1/2): on multisets of m
-    entries, swapping one entry moves the share by at most 1/m, so the reach is 1/(2m). On Poisson
+    entries, swapping one entry moves the share by at most 1/m, so the radius is 1/(2m). On Poisson
     subsets of expected size M one copy adds at most 1/(2M) to the centred sum and 1/M to the
     size.
 
@@ -917,7 +917,7 @@ class Proportion(Statistic):
     Examples
     --------
     >>> Proportion(above=50.0).query(SubsetSchema([0.0], [100.0], 20)).blocks
-    (QueryBlock(label='proportion', width=1, reach=0.025),)
+    (QueryBlock(label='proportion', width=1, radius=0.025),)
     """
 
     above: float | None = None

@@ -281,9 +281,9 @@ class GeometricMeanQuery(LinearQuery):
         object.__setattr__(self, "labels", (GeometricMean.name,))
 
     @property
-    def within_reach(self) -> bool:
+    def in_a_ball(self) -> bool:
         """As for the mean."""
-        return self.mean.within_reach
+        return self.mean.in_a_ball
 
     def contributions(self, values: FloatArray) -> FloatArray:
         """Of the logarithms."""

@@ -144,7 +144,7 @@ class WeightSquares(BoundedSum):
 # come, go or change their group the radius decides; then a = 1, and b = 1 for one column.
 
 
-#: Moments of up to so many columns serve the statistics of some of them, too: with more columns
+#: Moments of up to this many columns serve the statistics of some of them, too: with more columns
 #: a part of their own costs less.
 _MOST_MERGED = 3
 
@@ -428,7 +428,7 @@ class Influences(BoundedSum):
         return np.maximum(largest * float(self.schema.largest_cluster or 1) ** 2, 1e-300)
 
 
-# Moments of subsets, released together, and their joint reach.
+# Moments of subsets, released together, and their joint radius.
 #
 # Every column is scaled to [-1, 1] by its public range. For the d scaled columns u of a record the
 # release holds the averages of u_i (*means*), of u_i^2 for the columns in ``squares``, and of u_i
@@ -448,15 +448,15 @@ class Influences(BoundedSum):
 #
 #     2|Dmeans|^2 + (D + 1)|Dsquares|^2 + 2|Dproducts|^2 <= 2 D^2.
 #
-# So with reaches ``D/(2m)`` for means and products and ``D/(m sqrt(2(D + 1)))`` for squares the
-# condition (*) of ``queries.py``, sum of (change / (2 reach))^2 <= 1, holds for the vector as a
+# So with radii ``D/(2m)`` for means and products and ``D/(m sqrt(2(D + 1)))`` for squares the
+# condition (*) of ``queries.py``, sum of (change / (2 radius))^2 <= 1, holds for the vector as a
 # whole. It is attained for odd d by orthogonal w, t of signs; leaving squares out only lowers the
 # left side.
 #
 # *One column* (d = 1) has a better balance: ``|u - v|^2 + (11/4)(u^2 - v^2)^2 <= 4``. With s = |u +
 # v|, |u - v| <= 2 - s, this follows from (2 - s)^2 (1 + (11/4) s^2) <= 4, that is, for s > 0, from
 # 11/4 <= (4 - s) / (s (2 - s)^2), whose minimum over (0, 2) is (11 + 5 sqrt 5)/8 = 2.77 at s = 3 -
-# sqrt 5. So the reaches are 1/m for the mean and 2/(m sqrt 11) for the square: the mean costs what
+# sqrt 5. So the radii are 1/m for the mean and 2/(m sqrt 11) for the square: the mean costs what
 # it costs alone.
 #
 # Squares are added up as u_i^2 - 1/2, in [-1/2, 1/2], and on multisets of fixed size the 1/2 is
@@ -464,7 +464,7 @@ class Influences(BoundedSum):
 #
 # **Poisson subsets of expected size M.** Sums are divided by M, and the size is released too
 # (*count*). One copy adds to 2 count^2 + 2|means|^2 +
-# 4|squares|^2 + 2|products|^2 at most 2 + 2d + q + d(d - 1) =: R^2, with q squares. So the reaches
+# 4|squares|^2 + 2|products|^2 at most 2 + 2d + q + d(d - 1) =: R^2, with q squares. So the radii
 # are R/(M sqrt 2) for count, means and products, and R/(2M) for squares.
 
 
@@ -659,7 +659,7 @@ class MomentQuery(ReadByStatistic, LinearQuery):
             object.__setattr__(self, name, value)
 
     @property
-    def within_reach(self) -> bool:
+    def in_a_ball(self) -> bool:
         """On Poisson subsets alone: with a fixed size, distances are bounded more tightly."""
         return self.public.poisson
 
@@ -705,7 +705,7 @@ class MomentQuery(ReadByStatistic, LinearQuery):
 
 
 def moment_blocks(public: SubsetSchema, squares: int) -> tuple[QueryBlock, ...]:
-    """The blocks of ``MomentQuery``, with the reaches proved above."""
+    """The blocks of ``MomentQuery``, with the radii proved above."""
     columns, size = len(public.ranges), public.size
     products = columns * (columns - 1) // 2
     if public.poisson:
@@ -723,8 +723,8 @@ def moment_blocks(public: SubsetSchema, squares: int) -> tuple[QueryBlock, ...]:
         ("products", products, mixed, 0.0),
     ]
     return tuple(
-        block(label, width, reach / size, size, shift)
-        for label, width, reach, shift in found
+        block(label, width, radius / size, size, shift)
+        for label, width, radius, shift in found
         if width
     )
 
@@ -1008,11 +1008,11 @@ def freed(part: Moments, means: FloatArray, noise: FloatArray) -> FloatArray:
 #
 # Swapping entry i touches the m - 1 pairs with i. Each term lies in [0, (U - L)^2], so it moves by
 # at most (U - L)^2, and s^2 by at most ``(m - 1)(U - L)^2 / (m(m - 1)) = (U - L)^2 / m``. Attained:
-# all others at L, the entry from L to U. The reach is ``(U - L)^2 / (2m)``. Two positions may hold
+# all others at L, the entry from L to U. The radius is ``(U - L)^2 / (2m)``. Two positions may hold
 # copies of one record; such pairs count as zero, which the design corrects (``paired``).
 #
 # **Through moments** (``form="moments"``, and always on Poisson subsets): averages of the scaled
-# value and its square are released, their reach is proved above, and variance = mean of
+# value and its square are released, their radius is proved above, and variance = mean of
 # squares - square of the mean, with divisor n. With h = (U - L)/2 and r the mean's distance from
 # the midpoint over h, its noise has standard deviation near ``z h^2 sqrt(4/11 + 4 r^2) / m``
 # instead of ``2 z h^2 / m``: 2.8 times less at r = 0.2, and less up to |r| = 0.95. It is not linear
@@ -1070,21 +1070,23 @@ class InTwoForms(MomentStatistic):
 @register
 @dataclass(frozen=True)
 class Variance(InTwoForms):
-    """The variance of one column; the reach is proved at the top of this section.
+    """The variance of one column.
+
+    Its radius is proved at the top of this section.
 
     Parameters
     ----------
     form : {"moments", "pairs"}, default="moments"
         "moments" releases the first two moments, which takes less noise and knows no bias from
         records that are drawn twice. "pairs" releases the sample variance of every subset, as the
-        MUST paper does: reach (U - L)^2 / (2m). Poisson subsets always take moments.
+        MUST paper does: radius (U - L)^2 / (2m). Poisson subsets always take moments.
     columns : str, int or sequence, default=None
         The columns it reads, by name or position; None means all that are given.
 
     Examples
     --------
     >>> Variance(form="pairs").query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (QueryBlock(label='variance', width=1, reach=2.5),)
+    (QueryBlock(label='variance', width=1, radius=2.5),)
     """
 
     name = "variance"
@@ -1122,7 +1124,7 @@ class Variance(InTwoForms):
 class StandardDeviation(Variance):
     """The root of the released variance, 0 where noise made it negative.
 
-    What is released is the variance, with its reach; the root is taken of what was released and
+    What is released is the variance, with its radius; the root is taken of what was released and
     costs no privacy.
 
     Parameters
@@ -1135,7 +1137,7 @@ class StandardDeviation(Variance):
     Examples
     --------
     >>> StandardDeviation(form="pairs").query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (QueryBlock(label='variance', width=1, reach=2.5),)
+    (QueryBlock(label='variance', width=1, radius=2.5),)
     """
 
     name = "sd"
@@ -1162,7 +1164,7 @@ class StandardDeviation(Variance):
 # (1-a)(1-b)), and smallest at a corner, -max(a(1-b), (1-a)b). The four sums of one of each are ab +
 # a(1-b) = a, ab + (1-a)b = b, (1-a)(1-b) + a(1-b) = 1-b and (1-a)(1-b) + (1-a)b = 1-a, all at most
 # 1. So each term moves by at most Rx Ry (the widths of the ranges), and s_xy by at most ``Rx Ry /
-# m``. Attained: all others at (Lx, Ly), the entry from there to (Ux, Uy). The reach is ``Rx Ry /
+# m``. Attained: all others at (Lx, Ly), the entry from there to (Ux, Uy). The radius is ``Rx Ry /
 # (2m)``.
 #
 # The correlation releases s_xx, s_xy and s_yy. The swap just named moves all three farthest at
@@ -1181,7 +1183,9 @@ LEAST_VARIANCE = 1e-4
 @register
 @dataclass(frozen=True)
 class Covariance(InTwoForms):
-    """The covariance of two columns; the reach is proved at the top of this section.
+    """The covariance of two columns.
+
+    Its radius is proved at the top of this section.
 
     For ``form="pairs"`` it is Rx Ry / (2m).
 
@@ -1195,7 +1199,7 @@ class Covariance(InTwoForms):
     Examples
     --------
     >>> Covariance(form="pairs").query(SubsetSchema([0.0, 0.0], [10.0, 2.0], 20)).blocks
-    (QueryBlock(label='covariance', width=1, reach=0.5),)
+    (QueryBlock(label='covariance', width=1, radius=0.5),)
     """
 
     name = "covariance"
@@ -1299,8 +1303,8 @@ class PairsQuery(ReadByStatistic):
         blocks = []
         for i, j, share in self.entries:
             label = "covariance" if i != j else f"variance {i + 1}" if several else "variance"
-            reach = 0.5 * widths[i] * widths[j] / self.public.size
-            blocks.append(enlarged(block(label, 1, reach), share))
+            radius = 0.5 * widths[i] * widths[j] / self.public.size
+            blocks.append(enlarged(block(label, 1, radius), share))
         object.__setattr__(self, "blocks", tuple(blocks))
 
     @property
@@ -1351,7 +1355,7 @@ def uncut_correlation(first: FloatArray, mixed: FloatArray, second: FloatArray) 
 # Linear regression by noisy sufficient statistics.
 #
 # The columns x_1, ..., x_p and y, scaled to [-1, 1] by their public ranges, are d = p + 1 columns
-# whose means, squares (of the x) and products are released. The joint reach is proved above,
+# whose means, squares (of the x) and products are released. The joint radius is proved above,
 # through |ww' - tt'|_F with w = (1, u), and that the squares can be released at a finer scale for
 # free. The square of y is not needed and not released. The least-squares coefficients
 #
@@ -1378,7 +1382,9 @@ SINGULAR = "the noise leaves open whether the regressors vary apart: any coeffic
 @register
 @dataclass(frozen=True)
 class LinearRegression(MomentStatistic):
-    """Intercept and slopes of the last column on the others; the reach is that of moments.
+    """Intercept and slopes of the last column on the others.
+
+    The radius is that of moments.
 
     In one release, errors are those of White (1980), with no law for the residuals.
 
@@ -1481,18 +1487,19 @@ class LinearRegression(MomentStatistic):
 #
 # **Multisets of fixed size m.** The total is the sum of y, released is ``mid + total / m``.
 # Swapping one entry changes one y, and two values of [-half, half] differ by at most 2 half. So
-# the average moves by at most ``2 half / m``, which is attained, and the reach is ``half / m``
+# the average moves by at most ``2 half / m``, which is attained, and the radius is ``half / m``
 # (for a mean: (upper - lower) / (2m)).
 #
 # **Poisson subsets of expected size M.** The size is random and tells of the records, so sums are
 # divided by the public M. Released are ``S = sum of y / M`` and ``N = size / M``. One copy adds (y,
-# 1)/M: at most half/M to S and exactly 1/M to N. With shares w (``queries.py``) the reaches are
+# 1)/M: at most half/M to S and exactly 1/M to N. With shares w (``queries.py``) the radii are
 # ``half / (M w_S)`` and ``1 / (M w_N)``, and ``mid + S/N`` is the estimate: a ratio, so that the
 # chance variation of the size cancels. The noise in it has variance close to ``(z half / (M N))^2 *
 # (1/w_S^2 + r^2/w_N^2)`` with r = S / (N half) in [-1, 1], which is smallest at w_S^2 : w_N^2 = 1 :
 # |r|. Here it is 2 : 1, the best choice at |r| = 1/2 and never more than 1.5 times the best.
 
 
+#: The squares are 2 : 1, as said above, and add up to one.
 _SUM_SHARE, _COUNT_SHARE = math.sqrt(2.0 / 3.0), math.sqrt(1.0 / 3.0)
 
 
@@ -1604,8 +1611,8 @@ class Mean(MomentStatistic):
 
     Reach (proved above, with half = (upper - lower) / 2 and values measured from the midpoint): on
     multisets of m entries, swapping one entry moves the mean by at most (upper - lower) / m, and
-    two opposite ends attain it, so the reach is (upper - lower) / (2m); released is the scaled
-    mean, in [-1, 1], with reach 1/m. On Poisson subsets of expected size M one copy adds at most
+    two opposite ends attain it, so the radius is (upper - lower) / (2m); released is the scaled
+    mean, in [-1, 1], with radius 1/m. On Poisson subsets of expected size M one copy adds at most
     (upper - lower) / (2M) to the sum and 1/M to the size; both are released, enlarged to share one
     noise multiplier.
 
@@ -1622,7 +1629,7 @@ class Mean(MomentStatistic):
     >>> [block.label for block in Mean().query(SubsetSchema([0.0], [10.0], 20)).blocks]
     ['means', 'squares']
     >>> Mean(squares=False).query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (QueryBlock(label='mean', width=1, reach=0.25),)
+    (QueryBlock(label='mean', width=1, radius=0.25),)
     """
 
     columns: tuple[str | int, ...] | None = None

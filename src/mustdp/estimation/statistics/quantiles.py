@@ -670,7 +670,7 @@ def _inside(heights: FloatArray, points: FloatArray, right: IntArray, level: flo
 # **Multisets of fixed size m.** Swapping an entry x for x' changes F_k only where g_k lies between
 # them, and there by 1/m, all in one direction. So each F_k has sensitivity 1/m, but they move
 # *together*: up to K of them, an L2 distance of ``sqrt(K) / m``, attained by x = lower, x' = upper.
-# The reach is ``sqrt(K) / (2m)``.
+# The radius is ``sqrt(K) / (2m)``.
 #
 # **Poisson subsets of expected size M.** Released are the sums and the size, over M. One copy moves
 # every sum by exactly 1/(2M): together ``sqrt(K) / (2M)``; and the size by 1/M. Shares
@@ -802,7 +802,7 @@ class QuantileQuery(LinearQuery):
 @register
 @dataclass(frozen=True)
 class Quantile(Statistic):
-    """The value that a share ``p`` of the records stays below; reach sqrt(K) / (2m), proved above.
+    """The value that a share ``p`` of the records stays below; radius sqrt(K) / (2m), proved above.
 
     Parameters
     ----------
@@ -820,7 +820,7 @@ class Quantile(Statistic):
     Examples
     --------
     >>> Quantile(0.9, grid=4).query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (QueryBlock(label='distribution', width=4, reach=0.05),)
+    (QueryBlock(label='distribution', width=4, radius=0.05),)
     """
 
     p: float
@@ -945,7 +945,7 @@ class Median(Quantile):
     Examples
     --------
     >>> Median(grid=4).query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (QueryBlock(label='distribution', width=4, reach=0.05),)
+    (QueryBlock(label='distribution', width=4, radius=0.05),)
     """
 
     p: float = field(default=0.5, init=False)

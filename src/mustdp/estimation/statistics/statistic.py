@@ -242,7 +242,7 @@ class Statistic(ABC):
 
     def shape(self, poisson: bool) -> Shape:
         """What is known of the query before the columns are."""
-        return Shape(in_a_ball=poisson)  # there, one copy more or less moves it by the reach
+        return Shape(in_a_ball=poisson)  # there, one copy more or less moves it by the radius
 
     def _on(self, public: SubsetSchema) -> Query:
         """The query, on a number of columns that has been accepted."""

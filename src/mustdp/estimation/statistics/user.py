@@ -18,7 +18,7 @@ does not behave like an average at all, and a caution says so.
 
 **Reach.** Halves are cut at random, each cut with the same chance whatever the entries are
 (``bootstrap.py``). Fix the cut by positions: swapping one entry moves F_m by at most
-Delta(m) and one of the halves, so that F_h moves by at most Delta(h)/2. The reaches are half of
+Delta(m) and one of the halves, so that F_h moves by at most Delta(h)/2. The radii are half of
 that, with shares (``queries.py``) that make the noise of the estimate smallest. This holds for
 every cut, and the cuts of both multisets have the same law, so it holds for the mixture over them.
 """
@@ -67,8 +67,8 @@ class UserQuery(Query):
         if self.on_half is not None:
             half = block("function on halves", len(self.labels), 0.25 * self.on_half)
             ours, theirs = (
-                (1.0 + self._extrapolation) * whole.reach,
-                self._extrapolation * half.reach,
+                (1.0 + self._extrapolation) * whole.radius,
+                self._extrapolation * half.radius,
             )
             share = ours / (ours + theirs)
             blocks = (enlarged(whole, math.sqrt(share)), enlarged(half, math.sqrt(1.0 - share)))
@@ -172,8 +172,8 @@ class UserStatistic(Statistic):
         and what is seen tells of the records. Both arrays are copies of its own, to be written to
         as it likes; it must not remember anything from one call to the next.
     sensitivity : float or callable
-        The bound above, for one size, or as a function of m. The reach is half of it: by its
-        definition swapping one entry moves the vector by at most 2 * reach.
+        The bound above, for one size, or as a function of m. The radius is half of it: by its
+        definition swapping one entry moves the vector by at most 2 * radius.
     labels : sequence of str, default=None
         Names of the numbers that the function returns; None for one number.
     columns : str, int or sequence, default=None
@@ -188,7 +188,7 @@ class UserStatistic(Statistic):
     --------
     >>> top = UserStatistic(lambda values, counts: values[0, 0], sensitivity=10.0, average=True)
     >>> top.query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (QueryBlock(label='function', width=1, reach=5.0),)
+    (QueryBlock(label='function', width=1, radius=5.0),)
     """
 
     function: Function

@@ -157,6 +157,7 @@ def _short(text: str | None) -> str:
 # data. It does not hold the noise or anything the noise could be computed from.
 
 
+#: The kind of file and the version of its format.
 _ENVELOPE = Envelope("mustdp training checkpoint", 2, "checkpoint of a training run")
 
 

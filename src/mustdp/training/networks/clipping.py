@@ -701,6 +701,7 @@ class Pieces:
 # the data has something that the first trials did not show.
 
 
+#: The purpose of the generators of trials (``randomness/keys.py``): "tria" in ASCII.
 _TRIALS = 0x74726961
 #: Records in the trials before the first step; the last number is also that of later ones.
 _TRIAL_SIZES = (5, 7)

@@ -165,6 +165,7 @@ def _multiple(size: int) -> int:
     return 8 if size < _LARGE else 4
 
 
+#: From this size on four are enough, as said above.
 _LARGE = 1024
 _MATMUL = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
 

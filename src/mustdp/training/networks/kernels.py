@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+#: What one program of a kernel works on: blocks of the cipher, and numbers of a sum.
 _BLOCKS = 128
 _NUMBERS = 1024
 

@@ -1,4 +1,4 @@
-"""Brute force: what swapping or adding one entry does to a query, in units of its reaches."""
+"""Brute force: what swapping or adding one entry does to a query, in units of its radii."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOWER, UPPER = (-3.0, 10.0, 0.0), (5.0, 10.5, 200.0)
 
 @dataclass(frozen=True)
 class Case:
-    """A statistic on the first ``columns`` ranges above, and whether its joint reach is exact."""
+    """A statistic on the first ``columns`` ranges above, and whether its joint radius is exact."""
 
     statistic: Statistic
     columns: int = 1
@@ -78,14 +78,14 @@ def joint(size: int, weights: Sequence[float] | None = None) -> JointQuery:
 
 
 def moved(query: Query, change: FloatArray, *, copies: int) -> float:
-    """Sum over the blocks of (change / (copies * reach))^2; copies is 2 for a swap, 1 for one more.
+    """Sum of (change / (copies * radius))^2 over blocks; copies is 2 for a swap, 1 for one more.
 
     The contract of a release with noise multiplier z is that this is at most 1.
     """
     total, start = 0.0, 0
     for block in query.blocks:
         part = change[start : start + block.width]
-        total += float(part @ part) / (copies * block.reach) ** 2
+        total += float(part @ part) / (copies * block.radius) ** 2
         start += block.width
     return total
 
@@ -116,8 +116,8 @@ def worst_addition(query: Query, points: FloatArray) -> float:
 
 
 def with_reaches_times(query: Query, factor: float) -> Query:
-    """The same query, claiming other reaches."""
+    """The same query, claiming other radii."""
     other = copy.copy(query)
-    blocks = tuple(replace(block, reach=factor * block.reach) for block in query.blocks)
+    blocks = tuple(replace(block, radius=factor * block.radius) for block in query.blocks)
     object.__setattr__(other, "blocks", blocks)
     return other

@@ -39,9 +39,9 @@ def records(columns: int, rows: int, rng: np.random.Generator) -> FloatArray:
 
 
 def in_reaches(query: Query, moves: FloatArray) -> FloatArray:
-    """Sum over the blocks of (length of the part / reach of the total)^2 for every row."""
-    reaches = np.concatenate([np.full(one.width, one.reach_of_total) for one in query.blocks])
-    return np.asarray(((moves / reaches) ** 2).sum(axis=1))
+    """Sum over the blocks of (length of the part / radius of the total)^2 for every row."""
+    radii = np.concatenate([np.full(one.width, one.radius_of_total) for one in query.blocks])
+    return np.asarray(((moves / radii) ** 2).sum(axis=1))
 
 
 def test_which_queries_are_linear() -> None:
@@ -88,7 +88,7 @@ def test_no_two_contributions_are_farther_apart_than_twice_the_reach(
     )
     assert in_reaches(query, first - second).max() <= 4.0 * (1.0 + 1e-9)
     longest = float(in_reaches(query, first).max())
-    if query.within_reach:
+    if query.in_a_ball:
         assert 0.9 < longest <= 1.0 + 1e-9
     else:  # the flag is not there for nothing
         assert longest > 1.2
@@ -97,12 +97,12 @@ def test_no_two_contributions_are_farther_apart_than_twice_the_reach(
 @pytest.mark.parametrize("size", [3, 7, 49, 1_000_003])
 @pytest.mark.parametrize(("name", "poisson"), LINEAR)
 def test_reaches_of_totals_hold_in_exact_arithmetic(name: str, poisson: bool, size: int) -> None:
-    """At the corners, where they are attained: a reach that is one digit too small is noticed."""
+    """At the corners, where they are attained: a radius that is one digit too small is noticed."""
     query = query_of(name, size, poisson)
     rows = query.contributions(CASES[name].points(2))
     moves = [one - other for one in rows for other in rows]
-    scale = [one.reach_of_total for one in query.blocks for _ in range(one.width)]
-    squares = [Fraction(1) / Fraction(reach) ** 2 for reach in scale]
+    scale = [one.radius_of_total for one in query.blocks for _ in range(one.width)]
+    squares = [Fraction(1) / Fraction(radius) ** 2 for radius in scale]
 
     def length(move: FloatArray) -> Fraction:
         return sum(
@@ -111,12 +111,12 @@ def test_reaches_of_totals_hold_in_exact_arithmetic(name: str, poisson: bool, si
         )
 
     assert max(map(length, moves)) <= 4
-    if query.within_reach:
+    if query.in_a_ball:
         assert max(map(length, rows)) <= 1
 
 
 def test_contributions_of_many_columns() -> None:
-    """From five columns on, even the products alone are longer than their reach."""
+    """From five columns on, even the products alone are longer than their radius."""
     rng = np.random.default_rng(32)
     query = LinearRegression().query(SubsetSchema([-1.0] * 6, [1.0] * 6, 50))
     assert isinstance(query, LinearQuery)
@@ -124,7 +124,7 @@ def test_contributions_of_many_columns() -> None:
         query.contributions(rng.choice([-1.0, 0.3, 1.0], size=(20_000, 6))) for _ in range(2)
     )
     assert in_reaches(query, first - second).max() <= 4.0 * (1.0 + 1e-9)
-    assert not query.within_reach
+    assert not query.in_a_ball
 
 
 @pytest.mark.parametrize(("name", "poisson"), LINEAR)
@@ -133,7 +133,7 @@ def test_contributions_of_many_columns() -> None:
 def test_shortening_towards_zero_costs_what_is_stated(
     name: str, poisson: bool, data: st.DataObject
 ) -> None:
-    """On any lattice: nothing where contributions are within reach, else half a step."""
+    """On any lattice: nothing where contributions are within the radius, else half a step."""
     query = query_of(name, 50, poisson)
     step = data.draw(st.sampled_from([2.0**-3, 2.0**-8, 2.0**-20]), label="step")
     record = st.tuples(*(st.floats(LOWER[i], UPPER[i]) for i in range(CASES[name].columns)))
@@ -142,8 +142,8 @@ def test_shortening_towards_zero_costs_what_is_stated(
     moved, start = 0.0, 0
     for one in query.blocks:
         part = (truncated[0] - truncated[1])[start : start + one.width]
-        grown = 0.0 if query.within_reach else 0.5 * step * np.sqrt(one.width)
-        moved += float(part @ part) / (2.0 * (one.reach_of_total + grown)) ** 2
+        grown = 0.0 if query.in_a_ball else 0.5 * step * np.sqrt(one.width)
+        moved += float(part @ part) / (2.0 * (one.radius_of_total + grown)) ** 2
         start += one.width
     assert moved <= 1.0 + 1e-9
 

@@ -46,15 +46,15 @@ def test_coordinates_estimates_and_flags_lie_side_by_side() -> None:
 def test_reaches_are_divided_by_the_shares() -> None:
     equal = JointQuery((mean, variance), ((0,), (1,)))
     assert equal.shares == pytest.approx((0.5**0.5, 0.5**0.5))
-    assert equal.blocks[0].reach == pytest.approx(mean.blocks[0].reach * 2**0.5)
+    assert equal.blocks[0].radius == pytest.approx(mean.blocks[0].radius * 2**0.5)
     uneven = JointQuery((mean, variance), ((0,), (1,)), (3.0, 4.0))
     assert uneven.shares == pytest.approx((0.6, 0.8))
-    assert uneven.blocks[1].reach == pytest.approx(variance.blocks[0].reach / 0.8)
+    assert uneven.blocks[1].radius == pytest.approx(variance.blocks[0].radius / 0.8)
     single = JointQuery((mean,), ((0,),), names=("age",))
-    assert single.blocks[0].reach == mean.blocks[0].reach
+    assert single.blocks[0].radius == mean.blocks[0].radius
     assert single.labels == ("age mean",)
     nested = JointQuery((equal, covariance), ((0, 1), (0, 2)))
-    assert nested.blocks[0].reach == pytest.approx(2.0 * mean.blocks[0].reach)
+    assert nested.blocks[0].radius == pytest.approx(2.0 * mean.blocks[0].radius)
 
 
 def test_readings_of_the_parts_that_know_their_error() -> None:

@@ -140,7 +140,7 @@ def test_ranges_whose_square_vanishes_or_overflows_get_no_sensitivity_of_zero() 
     with pytest.raises(NumericalFailure, match="sensitivity of mean came out as 0"):
         block("mean", 1, 0.0)
     assert (
-        Variance(form="pairs").query(SubsetSchema([0.0], [1e-100], 2**53)).blocks[0].reach > 1e-217
+        Variance(form="pairs").query(SubsetSchema([0.0], [1e-100], 2**53)).blocks[0].radius > 1e-217
     )
 
 

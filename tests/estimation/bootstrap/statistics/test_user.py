@@ -27,11 +27,11 @@ def test_the_reach_is_half_of_the_stated_sensitivity() -> None:
     query = UserStatistic(average, sensitivity=0.5, average=True).query(
         subset_schema([0.0], [9.0], 3)
     )
-    assert query.blocks[0].reach == 0.25
+    assert query.blocks[0].radius == 0.25
     assert query.evaluate(VALUES, ONES) == pytest.approx([3.0])
     assert query.estimate(np.array([[1.0], [2.0]])).tolist() == [[1.0], [2.0]]
     shrinking = UserStatistic(average, sensitivity=lambda m: 9.0 / m, average=True)
-    assert shrinking.query(subset_schema([0.0], [9.0], 18)).blocks[0].reach == pytest.approx(0.25)
+    assert shrinking.query(subset_schema([0.0], [9.0], 18)).blocks[0].radius == pytest.approx(0.25)
 
 
 def test_vectors_have_a_number_for_each_label() -> None:

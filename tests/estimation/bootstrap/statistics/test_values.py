@@ -173,9 +173,9 @@ def test_moments_carry_less_noise_than_pairs(far: float) -> None:
     pairs = Variance(form="pairs").query(subset_schema([-1.0], [1.0], 1000))
     moments = Variance(form="moments").query(subset_schema([-1.0], [1.0], 1000))
     exact = np.array([far, far**2 + 0.1])
-    noise = np.array([block.reach for block in moments.blocks])
+    noise = np.array([block.radius for block in moments.blocks])
     found = moments.estimate(exact + noise * rng.normal(size=(20_000, 2)))
-    ratio = pairs.blocks[0].reach / np.std(found)
+    ratio = pairs.blocks[0].radius / np.std(found)
     claimed = 2.0 / np.sqrt(4.0 / 11.0 + 4.0 * far**2)
     assert ratio == pytest.approx(claimed, rel=0.03)
     assert ratio > 2.7

@@ -1,4 +1,4 @@
-"""The stated reaches against brute force: never exceeded, and not larger than they must be."""
+"""The stated radii against brute force: never exceeded, and not larger than they must be."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_inequality_behind_moments_on_many_pairs(columns: int) -> None:
         "products": u[:, rows] * u[:, others] - v[:, rows] * v[:, others],
     }
     total = sum(
-        np.sum(parts[block.label] ** 2, axis=1) / (2.0 * block.reach) ** 2
+        np.sum(parts[block.label] ** 2, axis=1) / (2.0 * block.radius) ** 2
         for block in moment_blocks(unit(columns), columns)
     )
     assert np.max(total) <= 1.0 + 1e-12
@@ -133,14 +133,14 @@ def test_the_balance_of_one_column_holds_on_a_fine_grid_and_no_better_one_does()
     assert np.max(first + 11.0 / 4.0 * second) <= 4.0 + 1e-12
     assert np.max(first + 2.8 * second) > 4.0
     mean, square = moment_blocks(unit(1), 1)
-    assert mean.reach == 1.0
-    assert (mean.reach / square.reach) ** 2 == pytest.approx(11.0 / 4.0)
+    assert mean.radius == 1.0
+    assert (mean.radius / square.radius) ** 2 == pytest.approx(11.0 / 4.0)
 
 
 def test_stated_reaches_in_plain_numbers() -> None:
     width = UPPER[0] - LOWER[0]
-    assert CASES["mean"].query(30).blocks[0].reach == pytest.approx(width / 60)
-    assert CASES["variance"].query(30).blocks[0].reach == pytest.approx(width**2 / 60)
-    assert CASES["proportion"].query(30).blocks[0].reach == pytest.approx(1 / 60)
-    assert CASES["covariance"].query(30).blocks[0].reach == pytest.approx(width * 0.5 / 60)
-    assert CASES["median"].query(30).blocks[0].reach == pytest.approx(np.sqrt(7) / 60)
+    assert CASES["mean"].query(30).blocks[0].radius == pytest.approx(width / 60)
+    assert CASES["variance"].query(30).blocks[0].radius == pytest.approx(width**2 / 60)
+    assert CASES["proportion"].query(30).blocks[0].radius == pytest.approx(1 / 60)
+    assert CASES["covariance"].query(30).blocks[0].radius == pytest.approx(width * 0.5 / 60)
+    assert CASES["median"].query(30).blocks[0].radius == pytest.approx(np.sqrt(7) / 60)
