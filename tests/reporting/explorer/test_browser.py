@@ -21,7 +21,10 @@ from tests.reporting.explorer.visiting import (
 from tests.reporting.pages.looking import faults, look, no_axe, violations
 from tests.seams import in_browser, readable
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
+pytestmark = [
+    pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser"),
+    pytest.mark.usefixtures("remembered_accounts"),
+]
 
 
 @pytest.fixture(scope="module")
