@@ -70,6 +70,17 @@ def test_bounds_are_ordered_and_invert_each_other(
 
 
 @FEW
+@given(schemes(), st.floats(3.0, 30.0), st.integers(1, 20), RELATIONS)
+def test_more_noise_costs_less(
+    scheme: md.types.Scheme, z: float, steps: int, relation: str
+) -> None:
+    little = account(scheme, md.gaussian(noise_multiplier=z), steps, relation).epsilon(1e-5)
+    much = account(scheme, md.gaussian(noise_multiplier=1.3 * z), steps, relation).epsilon(1e-5)
+    assert much.upper <= little.upper * (1 + ACCURACY)
+    assert much.lower <= little.upper
+
+
+@FEW
 @given(schemes(), st.integers(2, 20))
 def test_the_accuracy_asked_for_is_reached(scheme: md.types.Scheme, steps: int) -> None:
     """A finer account differs from a coarse one by no more than the coarse one's accuracy."""
