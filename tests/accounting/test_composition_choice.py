@@ -58,7 +58,7 @@ def test_more_time_brings_the_bounds_no_further_apart(monkeypatch: pytest.Monkey
     assert seen[0] < seen[1]
 
 
-@pytest.mark.parametrize("scheme", [md.wor(500, 25), md.wr(500, 25), md.must_ow(500, 100, 25)])
+@pytest.mark.parametrize("scheme", [md.wor(500, 25), md.must_ow(500, 100, 25)])
 def test_the_family_lies_between_what_is_attained_and_one_pair(scheme: md.types.Scheme) -> None:
     plan = md.repeat(30, md.subsample(scheme, NOISE))
     pair, family = md.account(plan, composition="pair"), md.account(plan)
@@ -142,11 +142,8 @@ def test_steps_of_several_kinds_are_bounded_in_any_order() -> None:
     plain = md.gaussian(noise_multiplier=20.0)
     parts = md.repeat(40, STEP), md.repeat(20, other), md.repeat(2, plain)
     old = md.account(md.sequence(*parts), relation="replace_one", composition="pair").epsilon(1e-5)
-    for order in (
-        parts,
-        parts[::-1],
-        (*(md.repeat(20, md.sequence(STEP, other, STEP)),), parts[2]),
-    ):
+    # In blocks, and in turn.
+    for order in (parts[::-1], (md.repeat(20, md.sequence(STEP, other, STEP)), parts[2])):
         account = md.account(md.sequence(*order), relation="replace_one")
         found = account.epsilon(1e-5)
         assert old.lower * (1 - 1e-9) <= found.lower <= found.upper < 0.99 * old.upper

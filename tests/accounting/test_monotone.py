@@ -45,10 +45,10 @@ def _in_order(found: Sequence[md.Bounds]) -> None:
         assert second.lower <= first.upper
 
 
-@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize(("steps", "noises"), [(1, NOISES), (4, NOISES[1::2])], ids=["1", "4"])
 @pytest.mark.parametrize("name", SCHEMES)
-def test_more_noise_never_costs_more(name: str, steps: int) -> None:
-    plans = [SCHEMES[name](z, steps) for z in NOISES]
+def test_more_noise_never_costs_more(name: str, steps: int, noises: Sequence[float]) -> None:
+    plans = [SCHEMES[name](z, steps) for z in noises]
     accounts = [md.account(plan, composition="pair") for plan in plans]
     _in_order([one.epsilon(1e-5) for one in accounts])
     _in_order([one.delta(0.5) for one in accounts])

@@ -6,6 +6,8 @@ import pytest
 
 from tests.cli.running import Run, answer
 
+pytestmark = pytest.mark.usefixtures("remembered_accounts")
+
 SHUFFLE = "--scheme shuffle -n 10000 -m 100 --noise-multiplier 1 --delta 1e-6"
 
 

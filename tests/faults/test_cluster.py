@@ -20,10 +20,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.data.opening import open_source
-from mustdp.estimation.bootstrap import run_replicates
 from mustdp.execution.cluster import connected
-from tests.estimation.bootstrap.execution.examples import Moments, expected
 from tests.faults.killing import PATIENCE, ROOT, environment
 
 distributed = pytest.importorskip("distributed")
@@ -79,21 +76,6 @@ def test_nobody_without_the_key_gets_into_a_local_cluster(tmp_path: Path) -> Non
         port = open_to_all.scheduler.http_server.port
         found = intrude([open_to_all.scheduler_address], [port], tmp_path)
     assert {line.partition(" ")[0] for line in found} == {"run", "call", "page"}
-
-
-def test_a_local_cluster_gives_the_answer_of_one_process() -> None:
-    x = np.random.default_rng(1).normal(size=(300, 2))
-    design = md.types.Design(md.wor(300, 20), 32)
-    found = run_replicates(
-        open_source(x),
-        design,
-        Moments(),
-        5,
-        lower=[-1, -1],
-        upper=[1, 1],
-        execution=md.types.Execution(workers=1, dask="local"),
-    )
-    np.testing.assert_array_equal(found, expected(x, design, Moments(), 5, [-1, -1], [1, 1]))
 
 
 def test_connections_that_anybody_can_use_are_refused_unless_that_is_said() -> None:

@@ -3,19 +3,24 @@
 The size that belongs to V is found in three roundings: V itself (at most 1.26 units of
 2^-53 in the size, as tail / density is at most 1.2533), the inverse, and the product with the scale
 (one unit relative). What is left to the inverse is checked on points that crowd where ``ndtri``
-changes its formula: exp(-2) and exp(-32) (cephes: z = sqrt(-2 log y) below 8).
+changes its formula: exp(-2) and exp(-32) (cephes: z = sqrt(-2 log y) below 8). A machine whose
+arithmetic is worse than assumed draws no noise.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import mpmath as mp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mustdp.noise.exact import ARITHMETIC, GAUSSIAN, Law, law_called
+from mustdp.errors import NumericalFailure
+from mustdp.noise.exact import ARITHMETIC, GAUSSIAN, Law, check_arithmetic, exact_noise, law_called
+from mustdp.randomness.keys import NoiseSource
 from tests.noise.exact_tails import LAWS, tail
 
 UNIT = 2.0**-53
@@ -100,3 +105,28 @@ def test_nothing_is_farther_than_stated(law: Law) -> None:
 
 def test_laws_have_names() -> None:
     assert [law_called(law.name) for law in LAWS] == LAWS
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_this_machine_is_trusted(law: Law) -> None:
+    check_arithmetic(law)
+
+
+@pytest.mark.parametrize("wrong", [ARITHMETIC / 4, -ARITHMETIC / 4])
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_a_quarter_of_the_margin_is_too_much(law: Law, wrong: float) -> None:
+    def worse(values: Any, out: Any = None) -> Any:
+        sizes = law.negative_sizes(values)
+        return np.multiply(sizes, 1 + wrong, out=out)
+
+    broken = replace(law, negative_sizes=worse)
+    with pytest.raises(NumericalFailure, match="nothing was drawn"):
+        exact_noise(broken, 100.0, 5, NoiseSource(1))
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf, 0.0])
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_answers_that_are_no_sizes(law: Law, value: float) -> None:
+    broken = replace(law, negative_sizes=lambda values, out=None: np.full(np.shape(values), value))
+    with pytest.raises(NumericalFailure, match="nothing was drawn"):
+        check_arithmetic(broken)

@@ -15,11 +15,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.training.networks import runs
-from tests.training.networks.killed_run import MOMENTS, STEPS
+from tests.training.networks.killed_run import KINDS, MOMENTS, STEPS
 
 ROOT = Path(__file__).parents[3]
-EVERY = (1, 2)
-SEEDS = (None, 8)
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +40,7 @@ def lines(folder: Path, name: str) -> list[Any]:
     return [entry for _, entry in diary(folder, name)]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("every", EVERY)
+@pytest.mark.parametrize(("seed", "every"), KINDS)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_at(killed: Path, moment: str, every: int, seed: int | None) -> None:
     folder = killed / f"{moment}, every {every}, seed {seed}"

@@ -14,22 +14,35 @@ from tests.training.networks import loader_run, runs, two_processes
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("torch has no gloo here", allow_module_level=True)
 
+#: Children that have torch already; they begin in a fraction of the time.
+START = "fork"
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def alone() -> tuple[list[Any], Any]:
+    """The runs of one process: the weights by scheme, and those of the loader."""
+    return two_processes.alone(), runs.weights(loader_run.trainer().train().model)
+
+
+@pytest.fixture(scope="module")
+def found(alone: Any, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    # After ``alone``: what training imports on first use is there before the children are made.
     folder = tmp_path_factory.mktemp("ranks")
-    torch.multiprocessing.spawn(two_processes.together, args=(2, str(folder)), nprocs=2)
+    torch.multiprocessing.start_processes(
+        two_processes.together, args=(2, str(folder)), nprocs=2, start_method=START
+    )
     return [torch.load(Path(folder) / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
 
 
-def test_together_as_alone(found: list[dict[str, Any]]) -> None:
-    for number, expected in enumerate(two_processes.alone()):
+def test_together_as_alone(alone: Any, found: list[dict[str, Any]]) -> None:
+    for number, expected in enumerate(alone[0]):
         for rank in found:
             assert torch.allclose(rank["weights"][number], expected, atol=1e-6)
 
 
-def test_a_loader_together_as_alone(found: list[dict[str, Any]]) -> None:
-    expected = runs.weights(loader_run.trainer().train().model)
+def test_a_loader_together_as_alone(alone: Any, found: list[dict[str, Any]]) -> None:
+    expected = alone[1]
     one, other = found
     assert torch.equal(one["loader"], other["loader"])
     assert torch.allclose(one["loader"], expected, atol=1e-6)

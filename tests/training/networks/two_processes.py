@@ -62,7 +62,7 @@ def together(rank: int, size: int, folder: str) -> None:
             )
             done = run.train(steps)
         found["weights"].append(runs.weights(done.model))
-        found["privacy"] = done.privacy.as_dict()
+    found["privacy"] = done.privacy.as_dict()
     for steps in (3, None):  # within the first epoch
         of_loader = loader_run.trainer(checkpoint=Path(folder) / "loader.pt").train(steps)
     found["loader"] = runs.weights(of_loader.model)

@@ -84,9 +84,11 @@ class DiscreteLoss:
 
     def log_mgf(self, theta: FloatArray) -> FloatArray:
         """log sum of masses times e^{theta loss}, for each theta."""
-        exponents = np.outer(theta, self.losses) + _log(self.masses)
+        exponents = np.outer(theta, self.losses)
+        exponents += _log(self.masses)
         top = exponents.max(axis=1)
-        return np.asarray(top + np.log(np.exp(exponents - top[:, None]).sum(axis=1)))
+        exponents -= top[:, None]
+        return np.asarray(top + np.log(np.exp(exponents, out=exponents).sum(axis=1)))
 
 
 def _log(values: FloatArray) -> FloatArray:
