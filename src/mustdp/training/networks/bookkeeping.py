@@ -53,6 +53,7 @@ from mustdp.training.networks.separation import (
     losses_alone,
     losses_of,
     per_record,
+    place_of,
     quiet,
     records_first,
     traced,
@@ -313,10 +314,12 @@ class RecordByRecord:
         except MustdpError:
             raise
         except Exception as problem:
+            said = line_of(problem)
+            further = bool(self.reason) and said not in self.reason
             raise NotCovered(
-                "torch.func cannot run this model one record at a time "
-                f"({line_of(problem)})"
-                + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
+                f"torch.func cannot run this model one record at a time: {said}"
+                + place_of(problem, self._model, self._loss)
+                + (f"; book-keeping cannot either: {self.reason}" if further else "")
             ) from problem
         if weights is not None:
             losses = losses * weights.flatten().to(losses)
