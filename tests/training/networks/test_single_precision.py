@@ -150,7 +150,7 @@ def test_shorter_products_than_float32_are_not_used() -> None:
 def test_a_library_that_shortens_products_by_itself_is_found_out(
     several: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it does so for several blocks alone, which another kernel multiplies."""
+    """Also where it does so for several blocks alone."""
 
     def shortened(weights: Any, left: Any, right: Any, rows: int) -> Any:
         cut = left.bfloat16().float() if (len(left) > rows) == several else left

@@ -78,26 +78,24 @@ def blockwise_product(
     scaled = left * weights.float()[:, None]
     if len(left) <= rows:
         return scaled.T @ right, scaled.sum(0) if alone else None
-    turned = scaled.T.contiguous()  # as a whole: products of turned blocks take longer
     add = _add_kernel()
     block = right.new_empty(left.shape[1], right.shape[1])
     total = torch.zeros(block.shape, dtype=torch.float64)
     sums, values = total.view(-1).numpy(), block.view(-1).numpy()
-    blocks = torch.split(turned, rows, 1), torch.split(right, rows)
-    for one, other in zip(*blocks, strict=True):
-        torch.mm(one, other, out=block)
+    for one, other in zip(torch.split(scaled, rows), torch.split(right, rows), strict=True):
+        torch.mm(one.T, other, out=block)
         if add is None:
             total.add_(block)
         else:
             add(sums, values)
-    return total, _blockwise_sum(turned, rows) if alone else None
+    return total, _blockwise_sum(scaled, rows) if alone else None
 
 
-def _blockwise_sum(turned: Tensor, rows: int) -> Tensor:
-    """Sums of the rows, so many columns at a time in float32."""
-    whole = turned.shape[1] // rows * rows
-    blocks = torch.unflatten(turned[:, :whole], 1, (-1, rows)).sum(2)
-    return blocks.sum(1, dtype=torch.float64).add_(turned[:, whole:].sum(1))
+def _blockwise_sum(scaled: Tensor, rows: int) -> Tensor:
+    """Sums of the columns, so many rows at a time in float32."""
+    whole = len(scaled) // rows * rows
+    blocks = torch.unflatten(scaled[:whole], 0, (-1, rows)).sum(1)
+    return blocks.sum(0, dtype=torch.float64).add_(scaled[whole:].sum(0))
 
 
 def _multiplies_in_full() -> bool:
@@ -120,7 +118,7 @@ def _multiplies_exactly() -> bool:
         expected = left.T @ right
         a, b = (torch.tensor(x, dtype=torch.float32) for x in (left, right))
         ones = torch.ones(rows, dtype=torch.float64)
-        for block in (_MOST_ROWS, rows // 2):  # in one block, and in two that are turned
+        for block in (_MOST_ROWS, rows // 2):  # in one block, and in two
             found, _ = blockwise_product(ones, a, b, block)
             if not np.array_equal(found.numpy(), expected):
                 return False
