@@ -103,8 +103,7 @@ def gap_after_training(case: Case, steps: int = 3) -> tuple[float, str]:
         sums = clipped_sum_one_by_one((other, loss, inputs, target), [1] * n, clip)
         with torch.no_grad():
             for p, total in zip(trained[1], sums, strict=True):
-                p -= rate * total / n
-    ours, theirs, before = (
-        torch.cat([p.detach().flatten() for p in group]) for group in (*trained, start)
-    )
+                p.sub_(rate * total / n)
+    groups: list[list[Any]] = [*trained, start]
+    ours, theirs, before = (torch.cat([p.detach().flatten() for p in one]) for one in groups)
     return float((ours - theirs).norm() / (theirs - before).norm()), trainer.method

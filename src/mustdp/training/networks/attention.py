@@ -100,6 +100,8 @@ def _mask(
 
 def _added(mask: Tensor, like: Tensor) -> Tensor:
     """Minus infinity where a mask of truth values hides something; others are added as they are."""
-    if mask.dtype != torch.bool:
+    if mask.is_floating_point():
         return mask.to(like.dtype)
+    if mask.dtype != torch.bool:
+        raise Unsuitable("a mask of attention is neither truth values nor numbers with a point")
     return torch.zeros_like(mask, dtype=like.dtype).masked_fill(mask, -torch.inf)
