@@ -37,7 +37,7 @@ def test_the_same_integers_from_the_same_words(ratio: float) -> None:
     fused.release(parts, step, ratio, NoiseSource(5), found, 7.0, 1.5)
     noise = exact_noise(GAUSSIAN, ratio, COUNT, NoiseSource(5))
     whole = np.rint(sums / step).astype(np.int64) + noise
-    expected = (whole * step / 7.0 * 1.5).astype(np.float32)
+    expected = (whole * (step / 7.0 * 1.5)).astype(np.float32)
     assert np.array_equal(np.concatenate(found), expected)
 
 
@@ -47,7 +47,7 @@ def test_sums_in_single_precision_are_released_in_their_own_place() -> None:
     sums = (rng.normal(size=COUNT) * 100.0).astype(np.float32)
     noise = exact_noise(GAUSSIAN, 2.0**31, COUNT, NoiseSource(6))
     whole = np.rint(sums.astype(np.float64) / step).astype(np.int64) + noise
-    expected = (whole * step / 7.0).astype(np.float32)
+    expected = (whole * (step / 7.0)).astype(np.float32)
     fused.release([sums], step, 2.0**31, NoiseSource(6), [sums], 7.0)
     assert np.array_equal(sums, expected)
 
@@ -77,7 +77,7 @@ def test_what_is_close_to_a_boundary_is_handed_over() -> None:
     given = np.array(words, dtype=np.uint64)
     doubtful = np.empty(len(given), dtype=np.int64)
     sums, out = np.zeros(len(given)), np.zeros(len(given), dtype=np.float32)
-    count = kernel()(given, sums, out, 1.0, 1.0, 1.0, fused._table(), ratio, doubtful)
+    count = kernel()(given, sums, out, 1.0, 1.0, fused._table(), ratio, doubtful)
     assert count == len(given)
     # The slower way leaves some of them undecided too: both draw more words for the same ones.
     assert len(rounded(GAUSSIAN, given, ratio)[1]) > 0
@@ -111,7 +111,7 @@ def test_a_numba_that_does_not_work_is_not_used(monkeypatch: pytest.MonkeyPatch)
 def test_the_largest_and_smallest_words() -> None:
     words = np.array([0, 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1], dtype=np.uint64)
     out, doubtful = np.zeros(6, dtype=np.float32), np.empty(6, dtype=np.int64)
-    count = kernel()(words, np.zeros(6), out, 1.0, 1.0, 1.0, fused._table(), 1e6, doubtful)
+    count = kernel()(words, np.zeros(6), out, 1.0, 1.0, fused._table(), 1e6, doubtful)
     expected, undecided = rounded(GAUSSIAN, words, 1e6)
     decided = np.setdiff1d(np.arange(6), doubtful[:count])
     assert np.array_equal(out[decided], expected[decided])

@@ -46,7 +46,7 @@ def is_available() -> bool:
     words, sums, out = np.zeros(1, dtype=np.uint64), np.zeros(1), np.zeros(1, dtype=np.float32)
     doubtful = np.empty(1, dtype=np.int64)
     try:
-        count = _kernel()(words, sums, out, 1.0, 1.0, 1.0, _table(), 1.0, doubtful)
+        count = _kernel()(words, sums, out, 1.0, 1.0, _table(), 1.0, doubtful)
     except Exception:  # whatever keeps it from compiling: the noise is made without it
         return False
     return bool(count == 1)
@@ -66,14 +66,14 @@ def release(
     ``ratio`` is the deviation of the noise over the step, a power of two. What is written is the
     noisy sum over the divisor, times the scale, as float32. ``out`` may be the sums themselves.
     """
-    table, kernel = _table(), _kernel()
+    table, kernel, factor = _table(), _kernel(), step / divisor * scale
     doubtful = np.empty(CHUNK, dtype=np.int64)
     handed: list[tuple[int, NDArray[np.int64], NDArray[np.uint64]]] = []
     for number, (given, found) in enumerate(zip(sums, out, strict=True)):
         for start in range(0, len(given), CHUNK):
             part = slice(start, start + CHUNK)
             words = source.words(len(given[part]))
-            how = step, divisor, scale, table, ratio
+            how = step, factor, table, ratio
             count = kernel(words, given[part], found[part], *how, doubtful)
             if count:
                 handed.append((number, start + doubtful[:count], words[doubtful[:count]]))
@@ -88,7 +88,7 @@ def release(
         own = noise[begin : begin + len(leading)]
         begin += len(leading)
         whole = np.rint(sums[number][places].astype(np.float64) / step).astype(np.int64) + own
-        out[number][places] = whole.astype(np.float64) * step / divisor * scale
+        out[number][places] = whole.astype(np.float64) * factor
 
 
 def fits(ratio: float) -> bool:
@@ -150,8 +150,7 @@ def _release(
     sums: FloatArray,
     out: NDArray[np.float32],
     step: float,
-    divisor: float,
-    scale: float,
+    factor: float,
     table: FloatArray,
     ratio: float,
     doubtful: IntArray,
@@ -184,5 +183,5 @@ def _release(
             continue
         number = np.int64(whole)
         total = np.int64(np.rint(sums[i] * inverse)) + (number if signed >= 0 else -number)
-        out[i] = np.float32(np.float64(total) * step / divisor * scale)
+        out[i] = np.float32(np.float64(total) * factor)
     return count

@@ -19,6 +19,7 @@ from tests.training.networks.brute_force import (
     clipped_sum,
     clipped_sum_one_by_one,
     clipper,
+    gap_after_training,
     relative_gap,
 )
 
@@ -56,6 +57,24 @@ def test_as_if_one_record_at_a_time(make: Callable[[], Case], way: str, seed: in
         expected = clipped_sum_one_by_one(case, COUNTS, inner)
         for rows in (9, 4):
             assert relative_gap(clipped_sum(found, case, COUNTS, rows, given), expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        zoo.perceptron,
+        zoo.convolution_few_places,
+        zoo.residual_network,
+        zoo.lstm,
+        zoo.transformer_encoder,
+        zoo.tied_by_hand,
+    ],
+)
+def test_steps_as_if_one_record_at_a_time(make: Callable[[], Case]) -> None:
+    torch.manual_seed(4)
+    gap, method = gap_after_training(make())
+    assert gap < 0.03
+    assert method.startswith("torch.func" if make is zoo.tied_by_hand else "book-keeping")
 
 
 @pytest.mark.filterwarnings("ignore:Using padding=.same:UserWarning")

@@ -131,6 +131,8 @@ def test_records_in_dictionaries_must_not_mix_either() -> None:
         ({"x": runs.data()[0], "y": runs.data()[1]}, None, "return an object with a loss"),
         (runs.data(), None, "return an object with a loss"),
         ({"x": runs.data()[0], "labels": runs.data()[1][:-1]}, stated, "the same length"),
+        ([{"x": [1.0, 2.0], "labels": 1}] * 60, stated, r"list under 'x': .*with_format"),
+        ([{"x": "words", "labels": 1}] * 60, stated, r"str under 'x': tokenise"),
     ],
 )
 def test_what_is_refused(data: Any, loss: Any, named: str) -> None:

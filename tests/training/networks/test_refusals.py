@@ -180,6 +180,63 @@ def test_a_model_that_cannot_be_run_record_by_record() -> None:
         runs.trainer(Branching())
 
 
+class _Inside(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+    """Applies what is not possible for one record at a time."""
+
+    def __init__(self, what: Any) -> None:
+        super().__init__()
+        self.inner, self.what = nn.Linear(6, 3), what
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(self.what(x))
+
+
+def _decides(x: Any) -> Any:
+    if x.sum() > 0:
+        x = x * 2
+    return x
+
+
+@pytest.mark.parametrize(
+    ("what", "instead"),
+    [
+        (_decides, r"decides by the values of a record.*torch\.where"),
+        (
+            lambda x: x * (1.0 + 0.0 * x.detach().sum().item()),
+            r"reads a number off a tensor.*keep it a tensor",
+        ),
+        (lambda x: x * (1.0 + 0.0 * x[x > 0].sum()), r"shape of a result.*multiply by the mask"),
+    ],
+    ids=["if", "item", "mask"],
+)
+def test_what_cannot_be_run_is_named_with_what_to_write_instead(what: Any, instead: str) -> None:
+    line = what.__code__.co_firstlineno + (what is _decides)
+    place = rf"layer 1 \(_Inside\), line {line} of test_refusals\.py"
+    with pytest.raises(NotCovered, match=f"{instead}.*{place}"):
+        runs.trainer(nn.Sequential(nn.Linear(6, 6), _Inside(what)))
+
+
+def test_the_layer_that_fails_is_named() -> None:
+    wrong = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(5, 3))
+    with pytest.raises(InvalidParameter, match=r"a RuntimeError, in layer 2 \(Linear\)$"):
+        runs.trainer(wrong)
+
+    def loss(outputs: Any, target: Any) -> Any:
+        return outputs @ torch.ones(7)
+
+    line = loss.__code__.co_firstlineno + 1
+    with pytest.raises(InvalidParameter, match=rf"RuntimeError, line {line} of test_refusals\.py"):
+        runs.trainer(loss=loss)
+
+
+def test_models_that_say_that_they_throw_activations_away() -> None:
+    """As those of transformers do; their hooks around a pass fail without naming it."""
+    model = runs.model()
+    vars(model[0])["gradient_checkpointing"] = True
+    with pytest.raises(NotCovered, match=r"gradient_checkpointing_disable\(\)"):
+        runs.trainer(model)
+
+
 GOOD, LABELS = runs.data()
 
 

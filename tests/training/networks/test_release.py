@@ -34,7 +34,7 @@ def test_gradients_are_what_was_released_over_the_size(kinds: tuple[Any, Any]) -
     as_gradients(integers, step, size, parameters)
     released = torch.split(integers, [6, 4])
     for parameter, found in zip(parameters, released, strict=True):
-        expected = (found.double() * step / size).to(parameter.dtype).view_as(parameter)
+        expected = (found.double() * (step / size)).to(parameter.dtype).view_as(parameter)
         assert parameter.grad is not None
         assert parameter.grad.dtype == parameter.dtype
         assert torch.equal(parameter.grad, expected)

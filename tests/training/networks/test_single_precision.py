@@ -146,11 +146,15 @@ def test_shorter_products_than_float32_are_not_used() -> None:
     assert fits(weights, 1.0)
 
 
+@pytest.mark.parametrize("several", [False, True])
 def test_a_library_that_shortens_products_by_itself_is_found_out(
-    monkeypatch: pytest.MonkeyPatch,
+    several: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where it does so for several blocks alone."""
+
     def shortened(weights: Any, left: Any, right: Any, rows: int) -> Any:
-        return blockwise_product(weights, left.bfloat16().float(), right, rows)
+        cut = left.bfloat16().float() if (len(left) > rows) == several else left
+        return blockwise_product(weights, cut, right, rows)
 
     check = single_precision._multiplies_exactly.__wrapped__
     assert check()
@@ -162,9 +166,22 @@ def test_blocks_are_the_same_with_and_without_numba(monkeypatch: pytest.MonkeyPa
     generator = torch.Generator().manual_seed(5)
     left, right = (torch.randn(300, k, generator=generator) for k in (16, 24))
     weights = torch.rand(300, generator=generator, dtype=torch.float64)
-    one = blockwise_product(weights, left, right, 56)
+    one, alone = blockwise_product(weights, left, right, 56, alone=True)
     monkeypatch.setattr(single_precision, "_add_kernel", lambda: None)
-    assert torch.equal(one, blockwise_product(weights, left, right, 56))
+    other, beside = blockwise_product(weights, left, right, 56, alone=True)
+    assert torch.equal(one, other)
+    assert torch.equal(alone, beside)
+
+
+def test_a_numba_that_cannot_be_loaded_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that is too old for the numpy beside it, which fails when it is imported."""
+
+    def fails(name: str) -> Any:
+        raise ImportError(f"{name} needs another numpy")
+
+    monkeypatch.setattr(single_precision, "find_spec", lambda name: name)
+    monkeypatch.setattr(single_precision, "import_module", fails)
+    assert single_precision._add_kernel.__wrapped__() is None
 
 
 def test_where_a_training_run_uses_blocks() -> None:

@@ -24,6 +24,7 @@ from tests.training.networks.brute_force import (
     clipped_sum,
     clipped_sum_one_by_one,
     clipper,
+    gap_after_training,
     relative_gap,
 )
 
@@ -167,6 +168,14 @@ def test_adapters_as_if_one_record_at_a_time(name: str) -> None:
         # The comparison can fail: another count of one record is seen.
         other = clipped_sum_one_by_one(case, [2, *counts[1:]], bound(clip).inner)
         assert relative_gap(other, expected) > 100 * gap
+
+
+@pytest.mark.parametrize("name", [*MODELS, *ADAPTED])
+def test_steps_as_if_one_record_at_a_time(name: str) -> None:
+    torch.manual_seed(2)
+    gap, method = gap_after_training({**MODELS, **ADAPTED}[name]())
+    assert gap < 0.1
+    assert method == "book-keeping"
 
 
 def test_only_adapters_are_trained() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -354,6 +355,104 @@ def transformer_encoder() -> Case:
     return sequences(nn.Sequential(encoder, nn.Linear(6, 3)))
 
 
+class _Translates(nn.Module):  # type: ignore[misc, unused-ignore]
+    """Masks of both kinds, and a decoder that looks at other sequences."""
+
+    def __init__(self, records_first: bool) -> None:
+        super().__init__()
+        named: Any = {"dropout": 0.0, "batch_first": records_first}
+        self.encoder = nn.TransformerEncoderLayer(6, 3, 8, norm_first=True, **named)
+        self.decoder = nn.TransformerDecoderLayer(6, 2, 8, **named)
+        self.out, self.records_first = nn.Linear(6, 3), records_first
+
+    def turned(self, x: Tensor) -> Tensor:
+        return x if self.records_first else x.transpose(0, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        padded = x[:, :, 0] > 1.0
+        padded = padded & (torch.arange(x.shape[1], device=x.device) > 0)
+        later = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
+        memory = self.encoder(self.turned(x), src_key_padding_mask=padded)
+        values = self.decoder(
+            self.turned(x.flip(1)), memory, tgt_mask=later, tgt_is_causal=True,
+            memory_key_padding_mask=padded,
+        )  # fmt: skip
+        found: Tensor = self.out(self.turned(values))
+        return found
+
+
+def encoder_and_decoder() -> Case:
+    return sequences(_Translates(records_first=True))
+
+
+def encoder_and_decoder_places_first() -> Case:
+    return sequences(_Translates(records_first=False))
+
+
+class _Weighs(nn.Module):  # type: ignore[misc, unused-ignore]
+    """Uses the weights that attention returns, and a mask of numbers."""
+
+    def __init__(self, heads_apart: bool) -> None:
+        super().__init__()
+        self.look = nn.MultiheadAttention(6, 2, bias=heads_apart, batch_first=not heads_apart)
+        self.out, self.heads_apart = nn.Linear(11, 3), heads_apart
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = -x.new_ones(5, 5).triu(1)
+        if self.heads_apart:
+            mask = mask.expand(2 * len(x), 5, 5)
+            x = x.transpose(0, 1)
+        found, weights = self.look(
+            x, x, x.sin(), attn_mask=mask, average_attn_weights=not self.heads_apart
+        )
+        if self.heads_apart:
+            found, weights = found.transpose(0, 1), weights[:, 1]
+        out: Tensor = self.out(torch.cat([found, weights], -1))
+        return out
+
+
+def attention_weights() -> Case:
+    return sequences(_Weighs(heads_apart=False))
+
+
+def attention_weights_of_a_head() -> Case:
+    return sequences(_Weighs(heads_apart=True))
+
+
+class _WithBias(nn.Module):  # type: ignore[misc, unused-ignore]
+    """Attention with a further key, which is not written out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look = nn.MultiheadAttention(6, 2, add_bias_kv=True, batch_first=True)
+        self.out = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.out(self.look(x, x, x)[0])
+        return found
+
+
+def attention_with_a_further_key() -> Case:
+    return sequences(_WithBias())
+
+
+class _Across(nn.Module):  # type: ignore[misc, unused-ignore]
+    """Records in the place of a sequence: each must be left with itself to look at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look = nn.MultiheadAttention(6, 2, batch_first=True)
+        self.out = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.out(self.look(x[None], x[None], x[None])[0][0])
+        return found
+
+
+def attention_across_records() -> Case:
+    return vectors(_Across())
+
+
 class _Residual(nn.Module):  # type: ignore[misc, unused-ignore]
     """The block of a ResNet, with GroupNorm in the place of BatchNorm."""
 
@@ -447,11 +546,17 @@ BOOKKEEPING: tuple[Callable[[], Case], ...] = (
     loop_over_lstm_cells,
     loop_over_gru_cells,
     loop_over_simple_cells,
+    attention,
+    transformer_encoder,
+    encoder_and_decoder,
+    attention_weights,
+    attention_weights_of_a_head,
 )
 RECORD_BY_RECORD: tuple[Callable[[], Case], ...] = (
     tied_by_hand,
-    attention,
-    transformer_encoder,
+    attention_with_a_further_key,
+    attention_across_records,
+    encoder_and_decoder_places_first,
     places_first,
     places_first_as_many_as_are_tried,
     flattened,

@@ -17,6 +17,7 @@ from torch.nn.utils import parametrize
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from mustdp.errors import MustdpError, NotCovered
+from mustdp.training.networks.attention import attention, is_attention
 from mustdp.training.networks.devices import (
     aligned,
     full_precision,
@@ -53,6 +54,7 @@ from mustdp.training.networks.separation import (
     losses_alone,
     losses_of,
     per_record,
+    place_of,
     quiet,
     records_first,
     traced,
@@ -313,10 +315,12 @@ class RecordByRecord:
         except MustdpError:
             raise
         except Exception as problem:
+            said = line_of(problem)
+            further = bool(self.reason) and said not in self.reason
             raise NotCovered(
-                "torch.func cannot run this model one record at a time "
-                f"({line_of(problem)})"
-                + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
+                f"torch.func cannot run this model one record at a time: {said}"
+                + place_of(problem, self._model, self._loss)
+                + (f"; book-keeping cannot either: {self.reason}" if further else "")
             ) from problem
         if weights is not None:
             losses = losses * weights.flatten().to(losses)
@@ -573,12 +577,13 @@ class Bookkeeping:
     ) -> tuple[Tensor, list[Note]]:
         once = set[tuple[str, int]]() if alone else self._once
         notes = Notes(len(rows.target), alone, self._trying_places, once)
-        recurrent = [layer for layer in self._layers if is_recurrent(layer.module)]
-        others = [layer for layer in self._layers if not is_recurrent(layer.module)]
-        hooks = [(layer.module, _note_taker(layer, notes)) for layer in others]
-        forwards = [
-            (layer.module, unrolled(layer.module, _inside(layer, notes))) for layer in recurrent
-        ]
+        hooks, forwards = [], []
+        for layer in self._layers:
+            opened = _written_out(layer.module)
+            if opened is None:
+                hooks.append((layer.module, _note_taker(layer, notes)))
+            else:
+                forwards.append((layer.module, opened(layer.module, _inside(layer, notes))))
         # Written out, and cleaned up twice, so that Ctrl-C leaves no hook behind wherever it comes:
         # while hooks are registered, or during the first cleaning.
         try:
@@ -646,8 +651,15 @@ def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
             module._forward_hooks.pop(key, None)
 
 
+def _written_out(module: nn.Module) -> Callable[[nn.Module, Affine], Callable[..., Any]] | None:
+    """What takes the place of the forward pass of a layer that has linear layers inside."""
+    if is_recurrent(module):
+        return unrolled
+    return attention if is_attention(module) else None
+
+
 def _inside(layer: Layer, notes: Notes) -> Affine:
-    """Applies the linear layers of a recurrent one and notes them."""
+    """Applies the linear layers inside another one and notes them."""
 
     @cache
     def part(weight: str, bias: str) -> Layer:

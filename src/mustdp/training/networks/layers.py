@@ -20,7 +20,6 @@ from mustdp.training.networks.recurrent import Inner
 from mustdp.training.networks.separation import Unsuitable
 from mustdp.training.networks.single_precision import (
     blockwise_product,
-    blockwise_sum,
     fits,
 )
 
@@ -616,10 +615,10 @@ class Dense(Share):
             spread = weights if places == 1 else weights.repeat_interleave(places)
             left, right = self._errors.flatten(0, 1), self._given.flatten(0, 1)
             if self._in_blocks(spread):
-                total = blockwise_product(spread, left, right, self.block)
+                total, summed = blockwise_product(spread, left, right, self.block, bias)
                 found["weight"] = total.T if self._transposed else total
-                if bias:
-                    found["bias"] = blockwise_sum(spread, left, self.block)
+                if summed is not None:
+                    found["bias"] = summed
                 return found
             # On a GPU one pass over the errors alone is faster; over places they are summed up.
             with_bias = bias and places == 1 and not left.is_cuda

@@ -496,6 +496,21 @@ def _collated(data: Any, indices: NDArray[np.int64], names: Sequence[str]) -> Se
     ):
         raise InvalidParameter(
             "a record of data must be a tuple (inputs, ..., target) or a dictionary of tensors or "
-            f"numbers, got {type(found if own else data[int(indices[0])]).__name__}"
+            f"numbers, got {_kind_of(found if own else data[int(indices[0])])}"
         )
     return found
+
+
+def _kind_of(record: Any) -> str:
+    """What a record is, without its values."""
+    kind = type(record).__name__
+    if not isinstance(record, Mapping):
+        return kind
+    lists = [name for name, value in record.items() if isinstance(value, list | str)]
+    if not lists:
+        return kind
+    return (
+        f"{kind} with a {type(record[lists[0]]).__name__} under {lists[0]!r}: tokenise texts, and "
+        "make tensors of one length, as dataset.with_format('torch') of Hugging Face datasets or a "
+        "collate function does"
+    )

@@ -421,12 +421,9 @@ def as_gradients(
     sums: Tensor, step: float, size: float, parameters: Sequence[nn.Parameter], scale: float = 1.0
 ) -> list[float]:
     """Hand what was released, divided by a public size, to the optimiser; numbers after it."""
-    found = sums.double().mul_(step)
     count = sum(parameter.numel() for parameter in parameters)
-    further: list[float] = found[count:].tolist()
-    found = found[:count].div_(size)
-    if scale != 1.0:
-        found.mul_(scale)
+    further: list[float] = sums[count:].double().mul_(step).tolist()
+    found = sums[:count].double().mul_(step / size * scale)
     if all(parameter.dtype == parameters[0].dtype for parameter in parameters):
         found = found.to(parameters[0].dtype)  # faster than one after the other
     pieces = torch.split(found, [parameter.numel() for parameter in parameters])

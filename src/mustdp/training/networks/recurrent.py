@@ -25,12 +25,14 @@ Step = Callable[[Tensor, Tensor, State], State]
 
 
 class Inner(nn.Module):  # type: ignore[misc, unused-ignore]
-    """A linear layer inside a recurrent one, made of the parameters of these names."""
+    """A linear layer inside another one, made of the parameters of these names."""
 
     def __init__(self, module: nn.Module, weight: str, bias: str) -> None:
         super().__init__()
-        self.weight: nn.Parameter = getattr(module, weight)
-        self.bias: nn.Parameter | None = getattr(module, bias, None)
+        owner, _, name = weight.rpartition(".")
+        inside = module.get_submodule(owner)
+        self.weight: nn.Parameter = getattr(inside, name)
+        self.bias: nn.Parameter | None = getattr(inside, bias.rpartition(".")[2], None)
         self.out_features, self.in_features = (int(size) for size in self.weight.shape)
 
     def forward(self, given: Tensor) -> Tensor:

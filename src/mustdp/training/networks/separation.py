@@ -6,11 +6,13 @@ import copy
 import inspect
 import math
 import sys
+import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -225,8 +227,12 @@ def refuse_modes() -> None:
 
 
 @contextmanager
-def no_activation_checkpoints() -> Iterator[None]:
-    """Refuse a forward pass that throws activations away to compute them again."""
+def no_activation_checkpoints(model: nn.Module) -> Iterator[None]:
+    """Refuse a forward pass that throws activations away to compute them again.
+
+    Models of transformers say so before they are run; what they put around a pass fails without
+    naming it.
+    """
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise NotCovered(
@@ -234,6 +240,9 @@ def no_activation_checkpoints() -> Iterator[None]:
             "its layers compute: leave it out (gradient_checkpointing_disable() in transformers); "
             "compute=Compute(max_rows=...) keeps memory small instead"
         )
+
+    if any(getattr(module, "gradient_checkpointing", False) is True for module in model.modules()):
+        refuse()
 
     class Refused:
         apply = staticmethod(refuse)
@@ -508,7 +517,9 @@ def losses_alone(
         raise
     except Exception as problem:
         raise Unsuitable(
-            f"torch.func cannot run the model one record at a time: {line_of(problem)}"
+            "torch.func cannot run the model one record at a time: "
+            + line_of(problem)
+            + place_of(problem, model, loss)
         ) from problem
     return found
 
@@ -588,11 +599,49 @@ def quiet() -> Iterator[None]:
         yield
 
 
+#: What torch calls the things that it cannot run for one record at a time, and what to write.
+_INSTEAD = (
+    (
+        "calling .item()",
+        "the code reads a number off a tensor (.item(), float or int of a tensor); keep it a "
+        "tensor, and write torch.where(condition, one, other) where it decides something",
+    ),
+    (
+        "control flow",
+        "the code decides by the values of a record (if, while); write "
+        "torch.where(condition, one, other)",
+    ),
+    (
+        "dynamic shape",
+        "the shape of a result depends on the values of a record (nonzero, x[mask]); multiply by "
+        "the mask, or write torch.where(mask, x, 0)",
+    ),
+)
+
+
 def line_of(problem: Exception) -> str:
     """What torch says, in one line; of other errors, which may quote data, only the kind."""
-    said = " ".join(str(problem).split())[:300]
-    about = isinstance(problem, RuntimeError) and "vmap" in said
-    return said if about else type(problem).__name__
+    said = " ".join(str(problem).split())
+    if not (isinstance(problem, RuntimeError) and "vmap" in said):
+        return type(problem).__name__
+    return next((instead for part, instead in _INSTEAD if part in said), said[:300])
+
+
+def place_of(problem: BaseException, model: nn.Module, loss: Any = None) -> str:
+    """The innermost layer that failed, and the last line that is not torch's: no value of either.
+
+    Empty where neither is known.
+    """
+    names = {id(module): f"layer {name or 'model'}" for name, module in model.named_modules()}
+    names[id(loss)] = "the loss"
+    layer = line = ""
+    for frame, number in traceback.walk_tb(problem.__traceback__):
+        owner = frame.f_locals.get("self")
+        if owner is not None and id(owner) in names:
+            layer = f", in {names[id(owner)]} ({type(owner).__name__})"
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in ("torch", "mustdp"):
+            line = f", line {number} of {Path(frame.f_code.co_filename).name}"
+    return layer + line
 
 
 # BatchNorm mixes the records of a batch; GroupNorm does the same work for each record alone.

@@ -67,14 +67,17 @@ def fits(weights: Tensor, largest_square: float) -> bool:
     return bool((used | (values == 0.0)).all())
 
 
-def blockwise_product(weights: Tensor, left: Tensor, right: Tensor, rows: int) -> Tensor:
+def blockwise_product(
+    weights: Tensor, left: Tensor, right: Tensor, rows: int, alone: bool = False
+) -> tuple[Tensor, Tensor | None]:
     """``left' diag(weights) right`` on a CPU: float32 for one block, double where there are more.
 
-    The weights are in double precision and the others in float32.
+    The weights are in double precision and the others in float32. With ``alone`` also
+    ``left' weights``: what the product with a column of ones would be.
     """
     scaled = left * weights.float()[:, None]
     if len(left) <= rows:
-        return scaled.T @ right
+        return scaled.T @ right, scaled.sum(0) if alone else None
     add = _add_kernel()
     block = right.new_empty(left.shape[1], right.shape[1])
     total = torch.zeros(block.shape, dtype=torch.float64)
@@ -85,15 +88,12 @@ def blockwise_product(weights: Tensor, left: Tensor, right: Tensor, rows: int) -
             total.add_(block)
         else:
             add(sums, values)
-    return total
+    return total, _blockwise_sum(scaled, rows) if alone else None
 
 
-def blockwise_sum(weights: Tensor, values: Tensor, rows: int) -> Tensor:
-    """``weights' values`` likewise: what :func:`blockwise_product` makes of a column of ones."""
-    scaled = values * weights.float()[:, None]
-    if len(values) <= rows:
-        return scaled.sum(0)
-    whole = len(values) // rows * rows
+def _blockwise_sum(scaled: Tensor, rows: int) -> Tensor:
+    """Sums of the columns, so many rows at a time in float32."""
+    whole = len(scaled) // rows * rows
     blocks = torch.unflatten(scaled[:whole], 0, (-1, rows)).sum(1)
     return blocks.sum(0, dtype=torch.float64).add_(scaled[whole:].sum(0))
 
@@ -117,9 +117,11 @@ def _multiplies_exactly() -> bool:
         left, right = (rng.integers(-(2**bits), 2**bits, (rows, k)) for k in (q, p))
         expected = left.T @ right
         a, b = (torch.tensor(x, dtype=torch.float32) for x in (left, right))
-        found = blockwise_product(torch.ones(rows, dtype=torch.float64), a, b, _MOST_ROWS)
-        if not np.array_equal(found.numpy(), expected):
-            return False
+        ones = torch.ones(rows, dtype=torch.float64)
+        for block in (_MOST_ROWS, rows // 2):  # in one block, and in two
+            found, _ = blockwise_product(ones, a, b, block)
+            if not np.array_equal(found.numpy(), expected):
+                return False
         full = rng.integers(2**23, 2**24, (rows, q))
         one = torch.zeros(rows, p)
         one[0] = 1.0
@@ -134,11 +136,11 @@ def _add_kernel() -> Callable[[NDArray[np.float64], NDArray[np.float32]], None] 
     """Adds float32 values to double ones in one pass, where numba is there."""
     if find_spec("numba") is None:
         return None
-    numba: Any = import_module("numba")
-    found = numba.njit(_add, cache=True, nogil=True)
     try:
+        numba: Any = import_module("numba")
+        found = numba.njit(_add, cache=True, nogil=True)
         found(np.zeros(1), np.zeros(1, dtype=np.float32))
-    except Exception:  # whatever keeps it from compiling: torch adds up
+    except Exception:  # whatever keeps it from loading or compiling: torch adds up
         return None
     return cast("Callable[[NDArray[np.float64], NDArray[np.float32]], None]", found)
 

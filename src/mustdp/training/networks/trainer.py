@@ -73,6 +73,7 @@ from mustdp.training.networks.separation import (
     Loss,
     as_before,
     no_activation_checkpoints,
+    place_of,
     refuse_mixing,
 )
 from mustdp.training.networks.settings import Checkpoint, Compute, Schedule
@@ -244,16 +245,16 @@ def try_out(
     refuse_mixing(model.named_modules())
     try:
         with as_before(model):
-            with masks(), no_activation_checkpoints():
+            with masks(), no_activation_checkpoints(model):
                 check_targets(model, loss, trials[0].rows.copied().inputs, target)
-            with no_activation_checkpoints():
+            with no_activation_checkpoints(model):
                 return Clipper(model, loss, trials, masks, mixed, rule, slots)
     except MustdpError:
         raise
     except (RuntimeError, IndexError, TypeError, ValueError) as problem:
         raise InvalidParameter(
             "model and loss fail on the first records of the data that they are tried on, "
-            f"with a {type(problem).__name__}"
+            f"with a {type(problem).__name__}{place_of(problem, model, loss)}"
         ) from problem
 
 
