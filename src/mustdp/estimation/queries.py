@@ -169,6 +169,10 @@ class BoundedSum(ABC):
     def covariance(self) -> NoiseCovariance:
         """Of noise of variance one on every coordinate, in the natural sums."""
 
+    def covariance_in(self, slot: int) -> NoiseCovariance | None:
+        """The same in one slot, where it is not the same in all of them."""
+        return None
+
     @abstractmethod
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """The contributions of records without missing values: (rows, width)."""
@@ -313,7 +317,8 @@ class NoisySums:
     def noise_in(self, slot: int) -> NoiseCovariance:
         """Covariance of the noise of one slot."""
         if self.agreed is None:
-            return self.noise.times(float(self.variances[slot]))
+            own = self.part.covariance_in(slot)
+            return (own or self.noise).times(float(self.variances[slot]))
         return self.noise.times(
             float(self.variances[slot]), float(self.agreed[1].slot_variances[slot])
         )

@@ -81,23 +81,52 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 
 
 class Running(BoundedSum):
-    """Numbers of records up to ``size`` points.
+    """Numbers of records up to ``size`` points, or up to fewer in some slots.
 
-    Natural sums: all records, then those up to every point.
+    Natural sums: all records, then those up to every point. Where slots have fewer points, the
+    sums of the missing ones are those of all records.
     """
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of points."""
+        """Number of points; the largest one."""
 
     @abstractmethod
     def cells(self, values: FloatArray, slots: IntArray) -> IntArray:
         """The number of points below a value."""
 
     @property
-    def _columns(self) -> _Columns:
-        return _columns(self.size, self.schema.counted)
+    def sizes(self) -> tuple[int, ...]:
+        """Number of points of every slot; empty where all have the same."""
+        return ()
+
+    def size_in(self, slot: int) -> int:
+        """Number of points of one slot."""
+        return self.sizes[slot] if self.sizes else self.size
+
+    @cached_property
+    def _by_size(self) -> dict[int, IntArray | slice]:
+        """The slots by their number of points."""
+        if not self.sizes:
+            return {self.size: slice(None)}
+        if not self.schema.counted:
+            raise InvalidParameter("slots must have the same points where records are not counted")
+        sizes = np.array(self.sizes)
+        return {size: np.flatnonzero(sizes == size) for size in sorted({*self.sizes})}
+
+    def _stretch(self, size: int) -> float:
+        """What the contributions of slots with fewer points are multiplied by.
+
+        The longest of every slot are then as long as the longest of all, so that fewer points have
+        less noise; one record is in one slot of every grouping.
+        """
+        if not self.sizes:
+            return 1.0
+        return max(self.radius / self._columns(size).radius * (1.0 - 2.0**-50), 1.0)
+
+    def _columns(self, size: int) -> _Columns:
+        return _columns(size, self.schema.counted)
 
     @property
     def width(self) -> int:
@@ -107,16 +136,23 @@ class Running(BoundedSum):
     @property
     def radius(self) -> float:
         """By looking at all columns."""
-        return self._columns.radius
+        return max(self._columns(size).radius for size in self._by_size)
 
     @property
     def diameter(self) -> float:
         """By looking at all pairs of columns."""
-        return self._columns.diameter
+        return max(self._stretch(size) * self._columns(size).diameter for size in self._by_size)
 
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """The columns of the records' cells."""
-        found: FloatArray = self._columns.vectors[self.cells(values, slots)]
+        cells = self.cells(values, slots)
+        if not self.sizes:
+            plain: FloatArray = self._columns(self.size).vectors[cells]
+            return plain
+        sizes, found = np.array(self.sizes)[slots], np.zeros((len(values), self.width))
+        for size in self._by_size:
+            vectors = self._columns(size).vectors * self._stretch(size)
+            found[sizes == size, : size + 1] = vectors[cells[sizes == size]]
         return found
 
     def sums(self, piece: Piece, per_step: float) -> FloatArray:
@@ -134,25 +170,44 @@ class Running(BoundedSum):
     @property
     def cell_count(self) -> int:
         """Cells that a record can be in: one more than points."""
-        return len(self._columns.vectors)
+        return self.size + 1
 
     def from_counts(self, counts: FloatArray, per_step: float) -> FloatArray:
         """The sums of records that count once, from their numbers (slots, cells)."""
-        found: FloatArray = counts @ np.trunc(self._columns.vectors * per_step)
+        found = np.zeros((len(counts), self.width))
+        for size, own in self._by_size.items():
+            vectors = self._columns(size).vectors
+            if self.sizes:
+                vectors = vectors * self._stretch(size)
+            found[own, : vectors.shape[1]] = counts[own, : size + 1] @ np.trunc(vectors * per_step)
         return found
 
     def natural(self, vectors: FloatArray) -> FloatArray:
         """C once more; the total is the last running sum where it is not public."""
-        running = vectors @ self._columns.root.T
-        if self.schema.counted:
-            return np.concatenate([running[:, -1:], running[:, :-1]], axis=1)
-        total = np.full((len(running), 1), float(self.schema.n or 0))
-        return np.concatenate([total, running], axis=1)
+        if not self.schema.counted:
+            running = vectors @ self._columns(self.size).root.T
+            total = np.full((len(running), 1), float(self.schema.n or 0))
+            return np.concatenate([total, running], axis=1)
+        found = np.empty((len(vectors), 1 + self.size))
+        for size, own in self._by_size.items():
+            root = self._columns(size).root
+            running = (vectors[own, : size + 1] @ root.T) / self._stretch(size)
+            found[own, 0] = running[:, -1]
+            found[own, 1 : 1 + size] = running[:, :-1]
+            found[own, 1 + size :] = running[:, -1:]
+        return found
 
     @property
     def covariance(self) -> NoiseCovariance:
         """Of the rows of C."""
-        return self._columns.covariance
+        return self._columns(self.size).covariance
+
+    def covariance_in(self, slot: int) -> NoiseCovariance | None:
+        """Of the rows of the C of its points."""
+        if not self.sizes:
+            return None
+        size = self.size_in(slot)
+        return self._columns(size).covariance.times(self._stretch(size) ** -2)
 
     def noise_along(self, noisy: NoisySums, slot: int, running: FloatArray, total: float) -> float:
         """The variance that noise gives ``running`` @ running sums + ``total`` * all records."""
@@ -160,7 +215,8 @@ class Running(BoundedSum):
             weights = np.append(total, running)
             return noisy.between((slot, slot), weights, weights)
         weights = np.append(running, total) if self.schema.counted else running
-        return float(noisy.variances[slot]) * float(((weights @ self._columns.root) ** 2).sum())
+        root = self._columns(self.size).root
+        return float(noisy.variances[slot]) * float(((weights @ root) ** 2).sum())
 
 
 #: The part of its own budget that a curve of quantiles spends in the first of two rounds.
@@ -169,11 +225,13 @@ FIRST_SHARE = 0.4
 
 @dataclass(frozen=True)
 class QuantileCurve(Running):
-    """Numbers of records up to the points of ``grid``, the same in every slot."""
+    """Numbers of records up to the points of ``grid``, or of every slot's own grid."""
 
     schema: PublicSchema
     columns: tuple[int, ...]
     grid: tuple[float, ...]
+    #: A grid for every slot, none with more points than ``grid``; empty where all have that.
+    own: tuple[tuple[float, ...], ...] = ()
     first_share: ClassVar[float] = FIRST_SHARE
 
     @property
@@ -181,17 +239,45 @@ class QuantileCurve(Running):
         """All of the grid."""
         return len(self.grid)
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the slots' own grids."""
+        return tuple(map(len, self.own))
+
+    def grid_in(self, slot: int) -> tuple[float, ...]:
+        """The grid of one slot."""
+        return self.own[slot] if self.own else self.grid
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The points of every slot (slots, size), without end where there are no more."""
+        found = np.full((self.schema.slots, self.size), np.inf)
+        for slot in range(self.schema.slots):
+            points = self.grid_in(slot)
+            found[slot, : len(points)] = points
+        return found
+
     def cells(self, values: FloatArray, slots: IntArray) -> IntArray:
         """By bisection."""
-        return np.searchsorted(np.array(self.grid), values[:, 0], side="left")
+        if not self.own:
+            return np.searchsorted(np.array(self.grid), values[:, 0], side="left")
+        found = np.empty(len(values), dtype=np.int64)
+        for slot in np.unique(slots).tolist():
+            here = slots == slot
+            found[here] = np.searchsorted(np.array(self.own[slot]), values[here, 0], side="left")
+        return found
 
 
 @dataclass(frozen=True, eq=False)
 class QuantileWindow(Running):
-    """Numbers of records up to some points of a curve's grid: ``places`` (slots, size), rising."""
+    """Numbers of records up to some points of a curve's grid: ``places`` (slots, size), rising.
+
+    Where slots have fewer, ``sizes`` says how many, and what follows in ``places`` is not used.
+    """
 
     curve: QuantileCurve
     places: IntArray
+    sizes: tuple[int, ...] = ()
     schema: PublicSchema = field(init=False)
     columns: tuple[int, ...] = field(init=False)
 
@@ -204,10 +290,25 @@ class QuantileWindow(Running):
         """Points of every slot."""
         return int(self.places.shape[1])
 
+    def places_in(self, slot: int) -> IntArray:
+        """The places of one slot on its grid."""
+        return np.asarray(self.places[slot, : self.size_in(slot)])
+
+    def points_in(self, slot: int) -> FloatArray:
+        """The points of one slot."""
+        return np.array(self.curve.grid_in(slot))[self.places_in(slot)]
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The points of every slot (slots, size), without end where there are no more."""
+        found = np.full(self.places.shape, np.inf)
+        for slot in range(self.schema.slots):
+            found[slot, : self.size_in(slot)] = self.points_in(slot)
+        return found
+
     def cells(self, values: FloatArray, slots: IntArray) -> IntArray:
         """By looking at all of the slot's own."""
-        points = np.array(self.curve.grid)[self.places]
-        return np.asarray((points[slots] < values[:, :1]).sum(axis=1))
+        return np.asarray((self.points[slots] < values[:, :1]).sum(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,6 +399,8 @@ class ReleasedQuantile(NeedsQuantiles):
     p: float
     grid: tuple[float, ...]
     called: str
+    #: A grid for every slot; empty where all have ``grid``.
+    own: tuple[tuple[float, ...], ...] = ()
     smooth: ClassVar[bool] = False
 
     @property
@@ -317,7 +420,7 @@ class ReleasedQuantile(NeedsQuantiles):
     @cached_property
     def sums(self) -> QuantileCurve:
         """Running counts on the grid."""
-        return QuantileCurve(self.schema, self.columns, self.grid)
+        return QuantileCurve(self.schema, self.columns, self.grid, self.own)
 
     @property
     def support(self) -> Support:
@@ -340,32 +443,31 @@ class ReleasedQuantile(NeedsQuantiles):
         """The points where the quantiles can be, in every slot."""
         needed = (one for one in together if isinstance(one, NeedsQuantiles))
         shares = list(dict.fromkeys(p for one in needed for p in one.shares))
-        count = min(NEAR * len(shares), len(self.grid))
-        places = np.empty((self.schema.slots, count), dtype=np.int64)
+        part, most = self.sums, NEAR * len(shares)
+        places = np.zeros((self.schema.slots, min(most, part.size)), dtype=np.int64)
         for slot in range(self.schema.slots):
             curve = noisy_curve(SlotRelease(self.schema, first, None, slot, 0.0), first)
-            places[slot] = _around(curve, shares, len(self.grid), count)
-        return QuantileWindow(self.sums, places)
+            size = part.size_in(slot)
+            places[slot, : min(most, size)] = _around(curve, shares, size, min(most, size))
+        return QuantileWindow(part, places, tuple(min(most, size) for size in part.sizes))
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """By the grid points at which F may reach p."""
-        curve = noisy_curve(at, at.first)
+        curve, grid = noisy_curve(at, at.first), self.sums.grid_in(at.slot)
         if curve is None:
             yield "", vacuous_interval(self.support)
             return
-        places, whole = (
-            np.arange(len(self.grid)),
-            values_are_whole(self._column, self.grid, _monotone(curve.heights)),
-        )
+        places = np.arange(len(grid))
+        whole = values_are_whole(self._column, grid, _monotone(curve.heights))
         closer = None if at.second is None else noisy_curve(at, at.second)
         if (
             closer is not None
             and at.second is not None
             and isinstance(at.second.part, QuantileWindow)
         ):
-            places = at.second.part.places[at.slot]
+            places = at.second.part.places_in(at.slot)
             curve = _averaged(curve, closer, places)
-        yield "", self._interval(curve, at.level, places, whole)
+        yield "", self._interval(curve, at.level, places, whole, grid=grid)
 
     def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
         """The distribution function of the population is sum W_h F_h."""
@@ -445,18 +547,25 @@ class ReleasedQuantile(NeedsQuantiles):
         return NoisyCurve(heights, noise / share**2, factor)
 
     def _interval(
-        self, curve: NoisyCurve, level: float, places: IntArray, whole: bool, beside: float = 0.0
+        self,
+        curve: NoisyCurve,
+        level: float,
+        places: IntArray,
+        whole: bool,
+        beside: float = 0.0,
+        grid: tuple[float, ...] = (),
     ) -> Interval:
         """From the curve at ``places`` of the grid, off by at most ``beside`` besides."""
         lower, upper = self.support
+        grid = grid or self.grid
         sampling = self.p * (1.0 - self.p) * curve.factor
         c = float(ndtri(0.5 + 0.5 * level))
         errors = c * np.sqrt(curve.noise + sampling) + beside
-        every = np.array([*self.grid, upper])
+        every = np.array([*grid, upper])
         points = every[[*places, places[-1] + 1]]
         first, last = may_reach(curve.heights, errors, self.p)
         low = float(points[first - 1]) if first else float(points[0])
-        if first == 0 and places[0] == 0 and self.grid[0] > lower:
+        if first == 0 and places[0] == 0 and grid[0] > lower:
             low = lower
         high = float(points[last])
         if (low, high) == (lower, upper):
@@ -481,20 +590,69 @@ class ReleasedQuantile(NeedsQuantiles):
         return float(round(found)) if declared else found
 
 
+def simulated_interval(
+    request: ReleasedQuantile,
+    shares: FloatArray,
+    size: int,
+    noise: float,
+    level: float,
+    rng: np.random.Generator,
+) -> Interval:
+    """Of a group of ``size`` records that are made up, with ``shares`` in the cells of the grid.
+
+    ``noise`` is the variance of the noise over the squared radius, with all of the budget.
+    """
+    grid, twice = request.grid, len(request.grid) > NEAR and not request.schema.once
+    running = np.cumsum(rng.multinomial(size, shares)).astype(np.float64)
+
+    def released(places: IntArray, budget: float) -> NoisyCurve | None:
+        part = _columns(len(places), True)
+        variance = noise * part.radius**2 / budget
+        found = running[[*places, len(grid)]]
+        found = found + math.sqrt(variance) * (part.root @ rng.normal(size=len(found)))
+        unsampled = request.schema.unsampled(size)
+        return _curve_of(found[-1], found[:-1], part.covariance.times(variance), unsampled)
+
+    places = np.arange(len(grid))
+    curve = released(places, FIRST_SHARE if twice else 1.0)
+    if curve is None:
+        return vacuous_interval(request.support)
+    if twice:
+        places = _around(curve, [request.p], len(grid), NEAR)
+        closer = released(places, 1.0 - FIRST_SHARE)
+        if closer is None:
+            return vacuous_interval(request.support)
+        curve = _averaged(curve, closer, places)
+    return request._interval(curve, level, places, request._column.whole)
+
+
+def _curve_of(
+    records: float,
+    running: FloatArray,
+    noise: NoiseCovariance,
+    unsampled: float,
+    squares: float | None = None,
+) -> NoisyCurve | None:
+    """F by numbers of records up to some points and of all; None where noise hides the latter."""
+    if not records > max(CLEARLY * math.sqrt(noise.own[0]), 1e-9):
+        return None
+    curve = running / records
+    variance = noise.own[1:] - 2.0 * curve * noise.first[1:]
+    variance = np.maximum(variance + curve**2 * noise.own[0], 0.0) / records**2
+    factor = unsampled * (records if squares is None else squares) / records**2
+    return NoisyCurve(curve, variance, np.full(len(curve), factor))
+
+
 def noisy_curve(at: SlotRelease, noisy: NoisySums) -> NoisyCurve | None:
     """F of one slot by one of the rounds; None where there are too few records for the noise.
 
     The first round has the weights, whichever is read.
     """
-    records, noise = float(noisy.sums[at.slot, 0]), noisy.noise_in(at.slot)
-    if not records > max(CLEARLY * math.sqrt(noise.own[0]), 1e-9):
-        return None
-    curve = noisy.sums[at.slot, 1:] / records
-    variance = noise.own[1:] - 2.0 * curve * noise.first[1:]
-    variance = np.maximum(variance + curve**2 * noise.own[0], 0.0) / records**2
-    unsampled = replace(at, first=noisy).unsampled
-    factor = unsampled * at.squared_weights / records**2
-    return NoisyCurve(curve, variance, np.full(len(curve), factor))
+    noise = noisy.noise_in(at.slot)
+    records, running = float(noisy.sums[at.slot, 0]), noisy.sums[at.slot, 1 : len(noise.own)]
+    return _curve_of(
+        records, running, noise, replace(at, first=noisy).unsampled, at.squared_weights
+    )
 
 
 def _around(curve: NoisyCurve | None, shares: Sequence[float], size: int, count: int) -> IntArray:
@@ -689,6 +847,8 @@ def _inside(heights: FloatArray, points: FloatArray, right: IntArray, level: flo
 # 0.0055, 0.0005 and 0.00006 standard deviations for K = 8, 16, 32 and 64.
 
 
+#: The word for a grid that is chosen by the sizes of groups.
+BY_SIZES = "sizes"
 #: Grid points if nothing is said, and the most that are accepted.
 DEFAULT_GRID = 64
 LARGEST_GRID = 1024
@@ -808,12 +968,14 @@ class Quantile(Statistic):
     ----------
     p : float
         The share, above 0 and below 1.
-    grid : int or sequence of float, default=None
+    grid : int, sequence of float or "sizes", default=None
         The number K of evenly spaced points inside the range, at most 1024, or the points
         themselves, of which the first may be ``lower``. Public: the data must not choose it. None
         means the whole numbers of a range between two of them up to 128 apart, with even parts
         between them where it is short, and 64 even steps otherwise; in one release a finer grid.
-        Few points near where the quantile is carry less noise, which small groups need.
+        Few points near where the quantile is carry less noise, which small groups need: "sizes",
+        in one release, chooses the number for every group by its public size
+        (:class:`mustdp.types.Groups`).
     columns : str, int or sequence, default=None
         The columns it reads, by name or position; None means all that are given.
 
@@ -824,10 +986,11 @@ class Quantile(Statistic):
     """
 
     p: float
-    grid: int | tuple[float, ...] | None = None
+    grid: int | tuple[float, ...] | str | None = None
     columns: tuple[str | int, ...] | None = None
     name = "quantile"
     usage = "quantile:P[:GRID]"
+    about = "GRID: points, their number, or sizes"
     example = "quantile:0.7"
     in_domains = True
 
@@ -857,8 +1020,13 @@ class Quantile(Statistic):
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """On its own grid, or on one that fits the range."""
         column = schema.columns[columns[0]]
-        own = self.grid is not None
-        grid = self._points(column.numeric) if own else grid_for(column.numeric, column.whole)
+        if self.grid == BY_SIZES and column.grids:
+            one, own = max(column.grids, key=len), column.grids if len(column.grids) > 1 else ()
+            return ReleasedQuantile(schema, columns, self.p, one, self._called(), own)
+        own_points = self.grid not in (None, BY_SIZES)
+        grid = (
+            self._points(column.numeric) if own_points else grid_for(column.numeric, column.whole)
+        )
         return ReleasedQuantile(schema, columns, self.p, grid, self._called())
 
     def _called(self) -> str:
@@ -866,7 +1034,7 @@ class Quantile(Statistic):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", checks.real("p", self.p, above=0.0, below=1.0))
-        if self.grid is None:
+        if self.grid is None or self.grid == BY_SIZES:
             pass
         elif np.ndim(self.grid) == 0:
             checks.integer("grid", self.grid, 1, LARGEST_GRID)
@@ -884,6 +1052,14 @@ class Quantile(Statistic):
         """Halves of either sign at every grid point, added up."""
         return Shape(in_a_ball=True)
 
+    def check_bootstrap(self) -> None:
+        """Sizes of groups are those of a release."""
+        if self.grid == BY_SIZES:
+            raise InvalidParameter.refusing(
+                "statistic", f"must have a grid other than {BY_SIZES!r} here", repr(self.written)
+            )
+        super().check_bootstrap()
+
     def _on(self, public: SubsetSchema) -> Query:
         grid = self._points(public.ranges[0])
         whole = self.grid is None and _fitting(public.ranges[0])[1]
@@ -894,6 +1070,10 @@ class Quantile(Statistic):
             points = np.array(_fitting(column)[0])
         elif isinstance(self.grid, tuple):
             points = np.array(self.grid)
+        elif isinstance(self.grid, str):
+            raise InvalidParameter(
+                "grids must be chosen by the sizes of groups before they are used"
+            )
         else:
             points = column.lower + column.width * (np.arange(1, self.grid + 1) / (self.grid + 1))
         inside = column.lower <= points[0] and points[-1] < column.upper
@@ -908,14 +1088,18 @@ class Quantile(Statistic):
         return f"quantile {self.p:g}"
 
 
-def _read_grid(text: str, whole: str) -> int | tuple[float, ...]:
+def _read_grid(text: str, whole: str) -> int | tuple[float, ...] | str:
     """A number of points, or the points, in the argument of a statistic written as ``whole``."""
+    if text == BY_SIZES:
+        return text
     found = tuple(read_number(whole, one) for one in text.split(","))
     return int(found[0]) if len(found) == 1 and found[0].is_integer() else found
 
 
-def _written_grid(grid: int | tuple[float, ...]) -> str:
+def _written_grid(grid: int | tuple[float, ...] | str) -> str:
     """As :func:`_read_grid` reads it."""
+    if isinstance(grid, str):
+        return grid
     return ",".join(map(repr, grid)) if isinstance(grid, tuple) else repr(grid)
 
 
@@ -937,7 +1121,7 @@ class Median(Quantile):
 
     Parameters
     ----------
-    grid : int or sequence of float, default=None
+    grid : int, sequence of float or "sizes", default=None
         As in :class:`Quantile`.
     columns : str, int or sequence, default=None
         The columns it reads, by name or position; None means all that are given.
@@ -951,6 +1135,7 @@ class Median(Quantile):
     p: float = field(default=0.5, init=False)
     name = "median"
     usage = "median[:GRID]"
+    about = ""
     example = ""
 
     @classmethod
