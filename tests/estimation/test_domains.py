@@ -142,7 +142,6 @@ def test_small_groups_are_not_known() -> None:
     ("statistic", "more", "match"),
     [
         ("gini", {}, "for groups within strata"),
-        ("mode", {}, "for groups within strata"),
         (
             "median",
             {"survey": replace(STRATIFIED, cluster="x", largest_cluster=2)},
