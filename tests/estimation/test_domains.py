@@ -18,6 +18,7 @@ from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.counts import CellCounts, Within
 from mustdp.estimation.statistics.domains import DomainInfluences, SumsOfTerms
 from mustdp.estimation.statistics.moments import Moments
+from mustdp.estimation.statistics.quantiles import UpToPoints
 from mustdp.estimation.tables import Dimension, Groupings
 from mustdp.numerics.arrays import FloatArray
 from mustdp.types import Relation
@@ -142,11 +143,6 @@ def test_small_groups_are_not_known() -> None:
     ("statistic", "more", "match"),
     [
         ("gini", {}, "for groups within strata"),
-        (
-            "median",
-            {"survey": replace(STRATIFIED, cluster="x", largest_cluster=2)},
-            "must not be a quantile with clusters",
-        ),
         ("mean", {"consistent": True}, "must not be given with consistent"),
         ("mean", {"by": "stratum", "groups": ["a"]}, "another column than strata"),
         ("count", {"population": None}, "population must be a number"),
@@ -404,6 +400,8 @@ def influences(
     part: SumsOfTerms = Moments(schema, (0,))
     if rng.random() < 0.5:
         part = CellCounts(schema, (0,), Within(5.0, 20.0))
+    elif rng.random() < 0.5:
+        part = UpToPoints(schema, (0,), (3.0, 9.0))
     natural = 3
     domains = len(list(GROUPINGS.domains()))
     along = rng.normal(size=(domains, 2, natural)) * rng.choice([0.0, 1.0], (domains, 1, 1))

@@ -277,6 +277,24 @@ def squared_sums(
     return squares
 
 
+def squares_in_clusters(
+    part: BoundedSum, piece: Piece, values: FloatArray, per_step: float
+) -> FloatArray:
+    """Squared sums within clusters of the influences that ``rows`` has, one after the other."""
+    values = values[:, list(part.columns)]
+    here = ~np.isnan(values).any(axis=1)
+    slots = piece.slots[here]
+    clusters = np.arange(len(piece)) if piece.clusters is None else piece.clusters
+    influences = part.rows(values[here], slots)
+    if piece.weights is not None:
+        influences *= piece.weights[here, None]
+    found = np.empty((part.schema.slots, part.width))
+    for k in range(part.width):
+        squares = squared_sums(influences[:, k], slots, clusters[here], part.schema)
+        found[:, k] = np.trunc(squares * per_step).sum(axis=1)
+    return found
+
+
 # Several parts in one vector with one noise: their sums, exactly, and the release of them.
 #
 # Part p is multiplied by w_p / S_p, with S_p how far one record moves it (``schema.py``) and sum

@@ -39,23 +39,30 @@ from mustdp.estimation.queries import (
     block,
     enlarged,
     present,
+    radius_of_squares,
+    squares_in_clusters,
 )
 from mustdp.estimation.result import (
     ANYWHERE,
     CLEARLY,
     FEW,
     MOST_UNKNOWN,
+    ROUGH,
     Interval,
     Spread,
     Support,
     into,
+    released_spread,
+    satterthwaite,
     vacuous_interval,
 )
 from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.statistics.domains import DomainInfluences, domains_of, sampled
 from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
     StatisticRequest,
+    effect_on_share,
     read_number,
     register,
     unknown_statistic,
@@ -232,7 +239,11 @@ class QuantileCurve(Running):
     grid: tuple[float, ...]
     #: A grid for every slot, none with more points than ``grid``; empty where all have that.
     own: tuple[tuple[float, ...], ...] = ()
-    first_share: ClassVar[float] = FIRST_SHARE
+
+    @property
+    def first_share(self) -> float:  # type: ignore[override]
+        """Less than all where a second round looks closer: with clusters it tells the errors."""
+        return 1.0 if self.schema.largest_cluster is not None else FIRST_SHARE
 
     @property
     def size(self) -> int:
@@ -311,6 +322,93 @@ class QuantileWindow(Running):
         return np.asarray((self.points[slots] < values[:, :1]).sum(axis=1))
 
 
+# With clusters the second round tells errors instead: as Woodruff (1952, JASA 47) has it, those of
+# the share of records up to the quantile, by squared sums of 1[y <= g] - F within clusters, g
+# the grid point that the first round has found. The whole curve varies as many times as much as
+# without clusters as the share at g does. Every number is in [-1, 1]: ``queries.py`` says what
+# follows for the squares.
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileSquares(BoundedSum):
+    """Squared sums within clusters of 1[y <= g] - F, g and F (slots, quantiles) being public."""
+
+    tells_records: ClassVar[bool] = False
+    curve: QuantileCurve
+    shares: tuple[float, ...]  # of the quantiles
+    points: FloatArray
+    heights: FloatArray
+    schema: PublicSchema = field(init=False)
+    columns: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "heights", np.clip(self.heights, 0.0, 1.0))
+        object.__setattr__(self, "schema", self.curve.schema)
+        object.__setattr__(self, "columns", self.curve.columns)
+
+    @property
+    def width(self) -> int:
+        """One for each quantile."""
+        return len(self.shares)
+
+    @property
+    def radius(self) -> float:
+        """Proved in ``queries.py``."""
+        length = math.sqrt(self.width)
+        return radius_of_squares(self.schema, length, length)
+
+    @property
+    def diameter(self) -> float:
+        """Proved in ``queries.py``."""
+        if not self.schema.whole_clusters:
+            return 2.0 * self.radius
+        return self.radius if self.width == 1 else math.sqrt(2.0) * self.radius
+
+    def natural(self, vectors: FloatArray) -> FloatArray:
+        """As they are."""
+        return vectors
+
+    @property
+    def covariance(self) -> NoiseCovariance:
+        """Independent."""
+        return NoiseCovariance(np.zeros(self.width), np.ones(self.width))
+
+    def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
+        """The influences of records."""
+        return np.asarray((values[:, :1] <= self.points[slots]) - self.heights[slots])
+
+    def sums(self, piece: Piece, per_step: float) -> FloatArray:
+        """Of clusters."""
+        return squares_in_clusters(self, piece, piece.values, per_step)
+
+
+@dataclass(frozen=True, eq=False)
+class UpToPoints:
+    """1, and whether a record is up to each of some points: terms for ``domains.py``."""
+
+    schema: PublicSchema
+    columns: tuple[int, ...]
+    points: tuple[float, ...]
+    about_clipping: ClassVar[bool] = False
+
+    def terms(self, values: FloatArray) -> FloatArray:
+        """Of every record."""
+        up = values[:, :1] <= np.array(self.points)
+        return np.concatenate([np.ones((len(values), 1)), up], axis=1)
+
+    def extremes(self) -> FloatArray:
+        """A record of every cell between the points."""
+        return self.terms(np.array([[*self.points, math.inf]]).T)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileInfluences(DomainInfluences):
+    """Squared influences on shares of groups up to ``places`` (groups, quantiles) of the grid."""
+
+    shares: tuple[float, ...] = ()
+    places: IntArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+
+
 @dataclass(frozen=True, eq=False)
 class _Columns:
     """C, what every cell contributes, and how far that reaches."""
@@ -375,6 +473,9 @@ class NoisyCurve(NamedTuple):
     heights: FloatArray
     noise: FloatArray
     factor: FloatArray
+    #: Of the sampling errors, and whether noise hides those of clusters.
+    degrees_of_freedom: float = math.inf
+    noise_dominated: bool = False
 
 
 def may_reach(heights: FloatArray, errors: FloatArray, p: float) -> tuple[int, int]:
@@ -431,7 +532,9 @@ class ReleasedQuantile(NeedsQuantiles):
     @property
     def two_rounds(self) -> bool:
         """Where the records can be read twice and a second round can leave points out; strata have
-        their points in common."""
+        their points in common. With clusters it tells the errors."""
+        if self.schema.largest_cluster is not None:
+            return True
         return not self.schema.once and not self.schema.shares and len(self.grid) > NEAR
 
     @property
@@ -443,6 +546,8 @@ class ReleasedQuantile(NeedsQuantiles):
         """The points where the quantiles can be, in every slot."""
         needed = (one for one in together if isinstance(one, NeedsQuantiles))
         shares = list(dict.fromkeys(p for one in needed for p in one.shares))
+        if self.schema.largest_cluster is not None:
+            return self._squares(first, tuple(shares))
         part, most = self.sums, NEAR * len(shares)
         places = np.zeros((self.schema.slots, min(most, part.size)), dtype=np.int64)
         for slot in range(self.schema.slots):
@@ -450,6 +555,60 @@ class ReleasedQuantile(NeedsQuantiles):
             size = part.size_in(slot)
             places[slot, : min(most, size)] = _around(curve, shares, size, min(most, size))
         return QuantileWindow(part, places, tuple(min(most, size) for size in part.sizes))
+
+    def _squares(self, first: NoisySums, shares: tuple[float, ...]) -> BoundedSum:
+        """What clusters do to the shares of records up to the quantiles."""
+        schema, part = self.schema, self.sums
+        every = [SlotRelease(schema, first, None, slot, 0.0) for slot in range(schema.slots)]
+        if schema.domains:
+            return self._influences(every, shares)
+        # Those in no listed stratum have no share, and nothing is read off them.
+        read = every[: len(schema.shares) or None]
+        curves = [*(noisy_curve(at, first) for at in read), *(None for _ in every[len(read) :])]
+        points, heights = (np.empty((schema.slots, len(shares))) for _ in range(2))
+        together = None
+        if schema.shares:  # one place for all strata
+            known = [(x, one) for x, one in zip(schema.shares, curves, strict=False) if one]
+            if known:
+                together = np.sum([x * one.heights for x, one in known], axis=0)
+                together /= math.fsum(x for x, _ in known)
+        for slot, curve in enumerate(curves):
+            grid = part.grid_in(slot)
+            rising = None if curve is None else _monotone(curve.heights)
+            for j, p in enumerate(shares):
+                where = _monotone(together) if together is not None else rising
+                place = len(grid) // 2 if where is None else _first(where >= p)
+                place = min(place, len(grid) - 1)
+                points[slot, j] = grid[place]
+                heights[slot, j] = p if rising is None else rising[place]
+        return QuantileSquares(part, shares, points, heights)
+
+    def _influences(self, every: Sequence[SlotRelease], shares: tuple[float, ...]) -> BoundedSum:
+        """The same for all groups within strata."""
+        schema, first = self.schema, every[0].first
+        groups, count = domains_of(schema), len(schema.shares)
+        strata = every[schema.slices[-1]][:count]
+        weights = np.array(schema.shares) / np.maximum([at.records for at in strata], 1e-9)
+        places = np.full((len(groups), len(shares)), len(self.grid) // 2)
+        found = np.zeros((len(groups), len(shares), 2))  # what F and the group are multiplied by
+        for d, slots in enumerate(groups):
+            curve = self._curve_of_group([every[slot] for slot in slots[:count]], strata)
+            if curve is None:  # nothing will be known
+                continue
+            rising = np.clip(_monotone(curve.heights), 0.0, 1.0)
+            inside = float(weights @ first.sums[slots[:count], 0])
+            for j, p in enumerate(shares):
+                places[d, j] = min(_first(rising >= p), len(rising) - 1)
+                found[d, j] = 1.0 / inside, -rising[places[d, j]] / inside
+        used = np.unique(places)
+        along = np.zeros((len(groups), len(shares), 1 + len(used)))
+        along[:, :, 0] = found[:, :, 1]
+        at = 1 + np.searchsorted(used, places)
+        np.put_along_axis(along, at[:, :, None], found[:, :, :1], axis=2)
+        terms = UpToPoints(schema, self.columns, tuple(np.array(self.grid)[used].tolist()))
+        chosen = replace(first, sums=first.sums[:, [0, *(1 + used)]])
+        made = DomainInfluences.at(terms, chosen, np.clip(along, -1e100, 1e100))
+        return QuantileInfluences(made.part, made.along, made.centres, shares, places)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """By the grid points at which F may reach p."""
@@ -459,15 +618,29 @@ class ReleasedQuantile(NeedsQuantiles):
             return
         places = np.arange(len(grid))
         whole = values_are_whole(self._column, grid, _monotone(curve.heights))
-        closer = None if at.second is None else noisy_curve(at, at.second)
-        if (
-            closer is not None
-            and at.second is not None
-            and isinstance(at.second.part, QuantileWindow)
-        ):
-            places = at.second.part.places_in(at.slot)
-            curve = _averaged(curve, closer, places)
-        yield "", self._interval(curve, at.level, places, whole, grid=grid)
+        if at.second is not None and isinstance(at.second.part, QuantileWindow):
+            closer = noisy_curve(at, at.second)
+            if closer is not None:
+                places = at.second.part.places_in(at.slot)
+                curve = _averaged(curve, closer, places)
+        found = self._enlarged(curve, self._effect(at))
+        yield "", self._interval(found, at.level, places, whole, grid=grid)
+
+    def _effect(self, at: SlotRelease) -> Spread:
+        """How many times as much shares vary as without clusters."""
+        if at.second is None or not isinstance(at.second.part, QuantileSquares):
+            return Spread(1.0, 0.0)
+        k = at.second.part.shares.index(self.p)
+        return effect_on_share(at, float(at.second.part.heights[at.slot, k]), k)
+
+    def _enlarged(self, curve: NoisyCurve, effect: Spread) -> NoisyCurve:
+        """With clusters; the least noise is counted in the degrees of freedom."""
+        factor, noise = curve.factor * effect.sampling, float(curve.noise.min())
+        sampling = self.p * (1.0 - self.p) * float(factor.max())
+        freedom = effect.degrees_of_freedom
+        if sampling > 0:
+            freedom *= ((sampling + noise) / sampling) ** 2
+        return NoisyCurve(curve.heights, curve.noise, factor, freedom, effect.noise_dominated)
 
     def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
         """The distribution function of the population is sum W_h F_h."""
@@ -476,17 +649,23 @@ class ReleasedQuantile(NeedsQuantiles):
             return
         shares = self.schema.shares
         curves = [noisy_curve(at, at.first) for at in slots]
-        known = [(share, one) for share, one in zip(shares, curves, strict=True) if one is not None]
         unknown = math.fsum(x for x, one in zip(shares, curves, strict=True) if one is None)
         if unknown > MOST_UNKNOWN:
             yield "", vacuous_interval(self.support)
             return
         heights, noise, sampling = np.zeros((3, len(self.grid)))
-        for share, own in known:
+        variances, hidden = [], False
+        for at, share, own in zip(slots, shares, curves, strict=True):
+            if own is None:
+                continue
             inside = np.clip(_monotone(own.heights), 0.0, 1.0)
+            effect = self._effect(at)
+            each = share**2 * own.factor * effect.sampling * inside * (1.0 - inside)
             heights += share * own.heights
             noise += share**2 * own.noise
-            sampling += share**2 * own.factor * inside * (1.0 - inside)
+            sampling += each
+            variances.append((float(each.max()), effect.degrees_of_freedom))
+            hidden = hidden or effect.noise_dominated
         places, whole = (
             np.arange(len(self.grid)),
             values_are_whole(self._column, self.grid, _monotone(heights)),
@@ -494,7 +673,7 @@ class ReleasedQuantile(NeedsQuantiles):
         sampling /= self.p * (1.0 - self.p)
         # F of a stratum that is not known is anywhere in [0, 1].
         heights += 0.5 * unknown
-        both = NoisyCurve(heights, noise, sampling)
+        both = NoisyCurve(heights, noise, sampling, satterthwaite(variances), hidden)
         found = self._interval(both, slots[0].level, places, whole, 0.5 * unknown)
         few = [name for name, one in zip(self.schema.strata, curves, strict=False) if one is None]
         yield "", replace(found, flags=(*found.flags, *(f"{name}: {FEW}" for name in few)))
@@ -511,7 +690,27 @@ class ReleasedQuantile(NeedsQuantiles):
             yield "", vacuous_interval(self.support)
             return
         whole = values_are_whole(self._column, self.grid, _monotone(curve.heights))
-        yield "", self._interval(curve, strata[0].level, np.arange(len(self.grid)), whole)
+        found = self._enlarged(curve, self._effect_in_domain(curve, inside, strata))
+        yield "", self._interval(found, strata[0].level, np.arange(len(self.grid)), whole)
+
+    def _effect_in_domain(
+        self, curve: NoisyCurve, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Spread:
+        """The same, by the variance of the share up to the quantile over all strata."""
+        second = strata[0].second
+        if second is None or not isinstance(second.part, QuantileInfluences):
+            return Spread(1.0, 0.0)
+        k = second.part.shares.index(self.p)
+        slots = [at.slot for at in inside]
+        groups = domains_of(self.schema)
+        group = next(d for d, own in enumerate(groups) if own[: len(slots)] == slots)
+        weights = np.array(self.schema.shares) / [at.records for at in strata]
+        sampling, error, doubt = sampled(inside, strata, weights, k)
+        plain = float(curve.factor[second.part.places[group, k]]) * self.p * (1.0 - self.p)
+        if not plain > 0.0:
+            return Spread(1.0, 0.0)
+        found = released_spread(sampling / plain, error / plain, 0.0, doubt / plain**2)
+        return replace(found, sampling=max(found.sampling, 1.0))
 
     def _curve_of_group(
         self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
@@ -560,6 +759,8 @@ class ReleasedQuantile(NeedsQuantiles):
         grid = grid or self.grid
         sampling = self.p * (1.0 - self.p) * curve.factor
         c = float(ndtri(0.5 + 0.5 * level))
+        if math.isfinite(curve.degrees_of_freedom):
+            c = Spread(0.0, 0.0, curve.degrees_of_freedom).quantile(level)
         errors = c * np.sqrt(curve.noise + sampling) + beside
         every = np.array([*grid, upper])
         points = every[[*places, places[-1] + 1]]
@@ -575,7 +776,8 @@ class ReleasedQuantile(NeedsQuantiles):
         here = min(_first(monotone >= self.p), len(curve.noise) - 1)
         own = float(curve.noise[here])
         share = own / float(curve.noise[here] + sampling[here]) if own > 0 else 0.0
-        return Interval(value, (high - low) / (2.0 * c), (low, high), share)
+        flags = (ROUGH,) if curve.noise_dominated else ()
+        return Interval(value, (high - low) / (2.0 * c), (low, high), share, flags)
 
     def _value(self, curve: FloatArray, points: FloatArray, whole: bool) -> float:
         """The grid point where the curve reaches p; evenly between two, unless values are whole."""
@@ -1007,15 +1209,6 @@ class Quantile(Statistic):
     def argument(self) -> str | None:
         """The share, and the grid where there is one."""
         return repr(self.p) if self.grid is None else f"{self.p!r}:{_written_grid(self.grid)}"
-
-    def check_survey(self, schema: PublicSchema) -> None:
-        """Clusters have no proven errors here."""
-        if schema.largest_cluster is not None:
-            raise InvalidParameter.refusing(
-                "statistic",
-                "must not be a quantile with clusters: ask for proportion:<=X at places X",
-                repr(self.written),
-            )
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """On its own grid, or on one that fits the range."""
