@@ -44,7 +44,7 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import expit, logit, stdtr
+from scipy.special import expit, logit
 
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.queries import NoiseCovariance, NoisySums, Piece
@@ -53,6 +53,7 @@ from mustdp.estimation.result import (
     Interval,
     Test,
     released_spread,
+    t_chance,
     t_interval,
     vacuous_interval,
 )
@@ -456,6 +457,6 @@ class LogisticModelRequest(StatisticRequest):
             spread = released_spread(found, error, float(noise[j, j]) + rest, doubt)
             interval = t_interval(float(beta[j]), spread, at.level)
             ratio = float(beta[j]) / math.sqrt(spread.variance)
-            chance = 2.0 * float(stdtr(min(spread.degrees_of_freedom, 1e9), -abs(ratio)))
+            chance = t_chance(spread.degrees_of_freedom, ratio)
             test = Test("t", ratio, (spread.degrees_of_freedom,), chance)
             yield name, replace(interval, test=test)
