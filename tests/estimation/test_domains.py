@@ -142,7 +142,7 @@ def test_small_groups_are_not_known() -> None:
 @pytest.mark.parametrize(
     ("statistic", "more", "match"),
     [
-        ("gini", {}, "for groups within strata"),
+        ("linear-model:x ~ 1", {}, "for groups within strata"),
         ("mean", {"consistent": True}, "must not be given with consistent"),
         ("mean", {"by": "stratum", "groups": ["a"]}, "another column than strata"),
         ("count", {"population": None}, "population must be a number"),

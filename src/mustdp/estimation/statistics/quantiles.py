@@ -592,7 +592,7 @@ class ReleasedQuantile(NeedsQuantiles):
         places = np.full((len(groups), len(shares)), len(self.grid) // 2)
         found = np.zeros((len(groups), len(shares), 2))  # what F and the group are multiplied by
         for d, slots in enumerate(groups):
-            curve = self._curve_of_group([every[slot] for slot in slots[:count]], strata)
+            curve = self.curve_of_group([every[slot] for slot in slots[:count]], strata)
             if curve is None:  # nothing will be known
                 continue
             rising = np.clip(_monotone(curve.heights), 0.0, 1.0)
@@ -685,7 +685,7 @@ class ReleasedQuantile(NeedsQuantiles):
 
         z = 1_d (1[y <= g] - F); its squares sum up to (1 - 2 F) F_h + F^2 for every record.
         """
-        curve = self._curve_of_group(inside, strata)
+        curve = self.curve_of_group(inside, strata)
         if curve is None:
             yield "", vacuous_interval(self.support)
             return
@@ -712,7 +712,7 @@ class ReleasedQuantile(NeedsQuantiles):
         found = released_spread(sampling / plain, error / plain, 0.0, doubt / plain**2)
         return replace(found, sampling=max(found.sampling, 1.0))
 
-    def _curve_of_group(
+    def curve_of_group(
         self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
     ) -> NoisyCurve | None:
         """None where the strata or the group do not stand out of the noise."""
