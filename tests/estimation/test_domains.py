@@ -467,3 +467,15 @@ def test_a_record_adds_to_the_strata_alone() -> None:
     sums, _ = JointSums(schema, (part,), noise_multiplier=2.0).totals([two.piece(schema)])
     assert sums[schema.slices[-1]].any()
     assert not sums[: schema.slices[-1].start].any()
+
+
+def test_totals_of_groups_in_clusters_take_one_stratum() -> None:
+    survey = md.types.Survey(strata="all", stratum_shares={"all": 1.0}, **CLUSTERS)
+    given = {**GIVEN, "survey": survey}
+    with pytest.warns(md.types.SeededRelease):
+        result = md.private_release(
+            LARGE.assign(all="all"), ["count", "sum"], noise_multiplier=1e-3, seed=1, **given
+        )
+    women = LARGE["sex"] == "F"
+    assert result["count (F)"].value == pytest.approx(float(women.sum()), rel=1e-3)
+    assert result["sum x (F)"].value == pytest.approx(float(LARGE["x"][women].sum()), rel=1e-3)

@@ -116,7 +116,7 @@ def test_with_weights_missing_values_margins_and_several_columns(relation: str) 
     assert abs(result["median x (total)"].value - 30) < 3
     assert abs(result["median x (large, F)"].value - 30) < 5
     found = dict(zip(result.families[0].request.schema.groups, points(result), strict=True))
-    assert found["small, F"] <= found["large, M"] <= found["total"] == 200
+    assert found["small, F"] < 60 < min(found["large, M"], found["total"])
 
 
 def test_groupings_that_agree_share_a_grid() -> None:

@@ -83,8 +83,9 @@ def _candidates(column: Column) -> list[tuple[float, ...]]:
     own, found = column.numeric, []
     for count in _POINTS:
         points = own.lower + own.width * np.arange(1, count + 1) / (count + 1)
-        if column.whole:
-            points = np.unique(np.floor(points + 0.5))
+        # Two digits of the distance between them are enough, and easier to read.
+        digits = 1 - math.floor(math.log10(own.width / (count + 1)))
+        points = np.unique(np.round(points, 0 if column.whole else digits))
         points = points[(points >= own.lower) & (points < own.upper)]
         found.append(tuple(points.tolist()))
     default = grid_for(own, column.whole)

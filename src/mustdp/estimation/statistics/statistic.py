@@ -196,7 +196,8 @@ class Statistic(ABC):
         unproved = not schema.domains and (schema.weighted or grouped)
         if schema.largest_cluster is not None and unproved:
             reason = (
-                "must not be a total with clusters and weights or groups: ask for means and "
+                "must not be a total with clusters and weights or groups, unless strata and "
+                "population are given (one stratum with the share 1 will do): ask for means and "
                 "proportions, or for a contingency table that has the groups as a column"
             )
         if schema.shares and (not math.isfinite(schema.population) or schema.census):
