@@ -187,3 +187,15 @@ def test_a_part_of_the_whole_is_not_taken_for_a_mean(statistic: str) -> None:
     )
     found = result.contrast("Male", "total").standard_error
     assert found >= math.hypot(part.standard_error, whole.standard_error) * (1 - 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_p_value_is_0() -> None:
+    frame = pd.DataFrame(
+        {"x": np.r_[np.zeros(5000), np.ones(5000)], "g": ["a"] * 5000 + ["b"] * 5000}
+    )
+    result = md.private_release(
+        frame, "mean", columns="x", lower=0, upper=1, by="g", groups=["a", "b"],
+        noise_multiplier=1.0, delta=1e-6, seed=1,
+    )  # fmt: skip
+    assert 0.0 < result.contrast("a", "b").p_value < 1e-300

@@ -142,7 +142,7 @@ def test_ranges_below_zero_are_refused(name: str) -> None:
 
 def test_designs_without_proven_errors_are_refused() -> None:
     values = np.ones((40, 2))
-    with pytest.raises(md.InvalidParameter, match="clusters or strata"):
+    with pytest.raises(md.InvalidParameter, match="clusters"):
         md.private_release(
             values,
             ["gini@0"],

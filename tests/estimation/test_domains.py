@@ -18,6 +18,7 @@ from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.counts import CellCounts, Within
 from mustdp.estimation.statistics.domains import DomainInfluences, SumsOfTerms
 from mustdp.estimation.statistics.moments import Moments
+from mustdp.estimation.statistics.quantiles import UpToPoints
 from mustdp.estimation.tables import Dimension, Groupings
 from mustdp.numerics.arrays import FloatArray
 from mustdp.types import Relation
@@ -141,13 +142,7 @@ def test_small_groups_are_not_known() -> None:
 @pytest.mark.parametrize(
     ("statistic", "more", "match"),
     [
-        ("gini", {}, "for groups within strata"),
-        ("mode", {}, "for groups within strata"),
-        (
-            "median",
-            {"survey": replace(STRATIFIED, cluster="x", largest_cluster=2)},
-            "must not be a quantile with clusters",
-        ),
+        ("linear-model:x ~ 1", {}, "for groups within strata"),
         ("mean", {"consistent": True}, "must not be given with consistent"),
         ("mean", {"by": "stratum", "groups": ["a"]}, "another column than strata"),
         ("count", {"population": None}, "population must be a number"),
@@ -405,6 +400,8 @@ def influences(
     part: SumsOfTerms = Moments(schema, (0,))
     if rng.random() < 0.5:
         part = CellCounts(schema, (0,), Within(5.0, 20.0))
+    elif rng.random() < 0.5:
+        part = UpToPoints(schema, (0,), (3.0, 9.0))
     natural = 3
     domains = len(list(GROUPINGS.domains()))
     along = rng.normal(size=(domains, 2, natural)) * rng.choice([0.0, 1.0], (domains, 1, 1))
@@ -470,3 +467,15 @@ def test_a_record_adds_to_the_strata_alone() -> None:
     sums, _ = JointSums(schema, (part,), noise_multiplier=2.0).totals([two.piece(schema)])
     assert sums[schema.slices[-1]].any()
     assert not sums[: schema.slices[-1].start].any()
+
+
+def test_totals_of_groups_in_clusters_take_one_stratum() -> None:
+    survey = md.types.Survey(strata="all", stratum_shares={"all": 1.0}, **CLUSTERS)
+    given = {**GIVEN, "survey": survey}
+    with pytest.warns(md.types.SeededRelease):
+        result = md.private_release(
+            LARGE.assign(all="all"), ["count", "sum"], noise_multiplier=1e-3, seed=1, **given
+        )
+    women = LARGE["sex"] == "F"
+    assert result["count (F)"].value == pytest.approx(float(women.sum()), rel=1e-3)
+    assert result["sum x (F)"].value == pytest.approx(float(LARGE["x"][women].sum()), rel=1e-3)

@@ -56,13 +56,16 @@ def test_resampling(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_releasing(capsys: pytest.CaptureFixture[str]) -> None:
     pandas = pytest.importorskip("pandas")
-    code, model = blocks("releasing.md")
+    code, medians, model = blocks("releasing.md")
     rng = np.random.default_rng(0)
     people = {
         "sex": rng.choice(["Female", "Male"], 5000),
         "age": rng.integers(0, 95, 5000),
         "hours": rng.uniform(0, 80, 5000),
+        "region": rng.choice(["north", "south", "east", "west"], 5000),
     }
+    ran(medians, "releasing.md", people=pandas.DataFrame(people))
+    assert "chosen by public sizes" in capsys.readouterr().out
     made = ran(code, "releasing.md", people=pandas.DataFrame(people))
     assert made["frame"].shape[0] == 12
     assert 0 <= made["difference"].p_value <= 1

@@ -14,6 +14,7 @@ from mustdp.cli.parameters import (
     clipped,
     read_inner_rate,
     read_integer,
+    read_natural,
     read_number,
     read_positive,
     word_of,
@@ -189,6 +190,20 @@ def read_breaks(name: str, text: str) -> tuple[str, tuple[float, ...]]:
     return column, tuple(read_number(name, word) for word in words)
 
 
+def read_numbers(name: str, text: str) -> tuple[str, dict[str, int]]:
+    """COLUMN=A:480,B:520."""
+    column, words = read_categories(name, text)
+    found = {}
+    for word in words:
+        group, sign, number = word.rpartition(":")
+        if not sign or group in found:
+            raise InvalidParameter.refusing(
+                name, "must be COLUMN=A:NUMBER,B:NUMBER", repr(clipped(text))
+            )
+        found[group] = read_natural(name, number)
+    return column, found
+
+
 _statistics = Panel(
     STATISTICS,
     """
@@ -211,6 +226,8 @@ _statistics = Panel(
     --groups A,B,C             With --by: the groups, a public list, as COLUMN=A,B,C where there are
                                several columns; all others, and missing ones, are 'other'.
     --breaks COLUMN=0,18,65    With --by: where the groups of a column of numbers begin.
+    --sizes COLUMN=A:60,B:200  About how many records the groups have, as is publicly known. Plans
+                               assume it, and grids of quantiles (median:sizes) follow it.
     --complete                 The lists of groups are publicly known to be complete: there is no
                                'other'.
     --total                    Also release margins and the total of all groups.
@@ -237,6 +254,7 @@ class StatisticsOptions:
     grouping: Annotated[list[Any] | None, _statistics("--grouping", read_list)] = None
     groups: Annotated[list[str] | None, _statistics("--groups")] = None
     breaks: Annotated[list[Any] | None, _statistics("--breaks", read_breaks)] = None
+    sizes: Annotated[list[Any] | None, _statistics("--sizes", read_numbers)] = None
     complete: Annotated[bool, _statistics("--complete")] = False
     total: Annotated[bool, _statistics("--total")] = False
     consistent: Annotated[bool, _statistics("--consistent")] = False
@@ -273,6 +291,7 @@ class StatisticsOptions:
                 self.complete,
                 dict(public_totals or ()),
                 whole_counts,
+                dict(self.sizes or ()),
             ),
             "total": self.total,
             "consistent": self.consistent,

@@ -20,7 +20,7 @@ from mustdp.cli.data_options import (
     ReportOption,
     StatisticsOptions,
     SurveyOptions,
-    read_categories,
+    read_numbers,
     read_shares,
     write_files,
 )
@@ -42,7 +42,6 @@ from mustdp.cli.parameters import (
     exactly_one,
     read_inner_rate,
     read_integer,
-    read_natural,
     read_positive,
     read_rate,
     with_bundles,
@@ -71,20 +70,6 @@ def read_pair(name: str, text: str) -> tuple[str, str]:
     if len(found) != 2 or not all(found):
         raise InvalidParameter.refusing(name, "must be two groups A,B or A;B", repr(clipped(text)))
     return found[0], found[1]
-
-
-def read_totals(name: str, text: str) -> tuple[str, dict[str, int]]:
-    """COLUMN=A:480,B:520."""
-    column, words = read_categories(name, text)
-    found = {}
-    for word in words:
-        group, sign, number = word.rpartition(":")
-        if not sign or group in found:
-            raise InvalidParameter.refusing(
-                name, "must be COLUMN=A:NUMBER,B:NUMBER", repr(clipped(text))
-            )
-        found[group] = read_natural(name, number)
-    return column, found
 
 
 _statistics = Panel(
@@ -140,7 +125,7 @@ def release(
     ] = None,
     find_range: Annotated[list[str] | None, _statistics("--find-range")] = None,
     range_share: Annotated[float, _statistics("--range-share", read_inner_rate)] = 0.1,
-    public_totals: Annotated[list[Any] | None, _statistics("--public-totals", read_totals)] = None,
+    public_totals: Annotated[list[Any] | None, _statistics("--public-totals", read_numbers)] = None,
     whole_counts: Annotated[bool, _statistics("--whole-counts")] = False,
     difference: Annotated[list[Any] | None, _statistics("--difference", read_pair)] = None,
     ratio: Annotated[list[Any] | None, _statistics("--ratio", read_pair)] = None,

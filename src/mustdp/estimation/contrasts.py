@@ -30,7 +30,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import stdtr
 
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.result import (
@@ -42,6 +41,7 @@ from mustdp.estimation.result import (
     Spread,
     fieller_interval,
     satterthwaite,
+    t_chance,
     t_interval,
     vacuous_interval,
 )
@@ -378,11 +378,7 @@ def _compared(
     found = t_interval(difference, spread, level)
     error = found.standard_error
     freedom = min(max(freedom, 1.0), 1e9)
-    p = (
-        2.0 * float(stdtr(freedom, -abs(difference) / error))
-        if error > 0
-        else float(difference == 0)
-    )
+    p = t_chance(freedom, difference / error) if error > 0 else float(difference == 0)
     if kind == "ratio":
         covariance = np.array(
             [

@@ -341,21 +341,17 @@ def _place(rule: CellRule, values: Sequence[str]) -> str:
     raise InvalidParameter(f"cells must be of a kind that engines know, got {type(rule).__name__}")
 
 
-def _curve(part: QuantileCurve, slots: range) -> _Cells:
+def _running(part: QuantileCurve | QuantileWindow, slots: range) -> _Cells:
     (column,) = part.columns
-    rank = _rank(f"x{column}", part.grid)
-    present = f"CASE WHEN x{column} IS NOT NULL THEN {rank} END"
-    return _Cells(present, part.cell_count, part.from_counts)
-
-
-def _window(part: QuantileWindow, slots: range) -> _Cells:
-    (column,) = part.columns
-    grid = np.array(part.curve.grid)
-    if len(slots) > _MOST_SLOTS:
-        _of_slot(np.zeros(part.schema.slots), slots)  # refuses
-    ranks = [_rank(f"x{column}", grid[part.places[slot]].tolist()) for slot in slots]
-    cases = " ".join(f"WHEN {slot} THEN {rank}" for slot, rank in zip(slots, ranks, strict=True))
-    rank = ranks[0] if len(slots) == 1 else f"CASE s {cases} END"
+    if isinstance(part, QuantileCurve) and not part.own:
+        ranks = [_rank(f"x{column}", part.grid)]
+    else:
+        if len(slots) > _MOST_SLOTS:
+            _of_slot(np.zeros(part.schema.slots), slots)  # refuses
+        points = part.points[slots.start : slots.stop]
+        ranks = [_rank(f"x{column}", own[np.isfinite(own)].tolist()) for own in points]
+    cases = " ".join(f"WHEN {slot} THEN {rank}" for slot, rank in zip(slots, ranks, strict=False))
+    rank = ranks[0] if len(ranks) == 1 else f"CASE s {cases} END"
     present = f"CASE WHEN x{column} IS NOT NULL THEN {rank} END"
     return _Cells(present, part.cell_count, part.from_counts)
 
@@ -367,8 +363,8 @@ _WRITTEN: dict[type, Callable[[Any, range], _Terms | _Cells]] = {
     WeightSquares: _weight_squares,
     CellCounts: _cell_counts,
     Unclipped: _cell_counts,
-    QuantileCurve: _curve,
-    QuantileWindow: _window,
+    QuantileCurve: _running,
+    QuantileWindow: _running,
 }
 
 

@@ -22,8 +22,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from mustdp.errors import InvalidParameter
+from mustdp.estimation.grids import with_grids
 from mustdp.estimation.queries import Piece
-from mustdp.estimation.release import Expectation, run_rounds
+from mustdp.estimation.release import Expectation, parts_of, run_rounds
 from mustdp.estimation.result import ReleasedEstimate
 from mustdp.estimation.schema import (
     Columns,
@@ -34,7 +35,7 @@ from mustdp.estimation.schema import (
     read_shares,
 )
 from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistics
-from mustdp.estimation.tables import OTHER, Groups, Lists, Names, read_groupings
+from mustdp.estimation.tables import OTHER, Groupings, Groups, Lists, Names, read_groupings
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import analytic_sigma
 from mustdp.mechanisms.relation import Relation
@@ -315,6 +316,8 @@ def expected_widths(
         noise_multiplier = analytic_sigma(budget, delta, move)
     # Gaussian releases add up by the squares of one over their noise.
     noise_multiplier *= math.sqrt(checks.integer("releases", releases, 1, 10**6))
+    parts = max(len(parts_of(bound(schema))), 1)
+    schema = with_grids(schema, asked, noise_multiplier * math.sqrt(parts), level)
     piece = made_up(schema, like, survey)
     estimates = run_rounds(
         schema,
@@ -410,6 +413,8 @@ def made_up(schema: PublicSchema, like: str, survey: PlannedSurvey) -> Piece:
     if schema.grouping is not None:
         sizes = [len(one.labels) for one in schema.grouping.dimensions]
         cells = np.arange(_MADE_UP) % math.prod(sizes)
+        if schema.grouping.expected:
+            cells = rng.permutation(_by_size(schema.grouping))
         places = list(np.unravel_index(cells, sizes))
         if schema.shares:
             places[0] = _strata(schema, survey, rng)
@@ -427,6 +432,14 @@ def made_up(schema: PublicSchema, like: str, survey: PlannedSurvey) -> Piece:
     if survey.missing_share:
         values[rng.random(values.shape) < survey.missing_share] = np.nan
     return Piece(values, slots, weights, values, clusters)
+
+
+def _by_size(grouping: Groupings) -> IntArray:
+    """The cells of all dimensions that listed groups make, in their public sizes."""
+    labels = [range(len(one.labels)) for one in grouping.dimensions]
+    table = np.array(grouping.expected).reshape(grouping.sizes)[np.ix_(*labels)].ravel()
+    ends = np.cumsum(table)[:-1] * (_MADE_UP / table.sum())
+    return np.searchsorted(ends, np.arange(_MADE_UP) + 0.5, side="right")
 
 
 def _strata(schema: PublicSchema, survey: PlannedSurvey, rng: np.random.Generator) -> IntArray:

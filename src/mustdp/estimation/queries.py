@@ -169,6 +169,10 @@ class BoundedSum(ABC):
     def covariance(self) -> NoiseCovariance:
         """Of noise of variance one on every coordinate, in the natural sums."""
 
+    def covariance_in(self, slot: int) -> NoiseCovariance | None:
+        """The same in one slot, where it is not the same in all of them."""
+        return None
+
     @abstractmethod
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """The contributions of records without missing values: (rows, width)."""
@@ -273,6 +277,24 @@ def squared_sums(
     return squares
 
 
+def squares_in_clusters(
+    part: BoundedSum, piece: Piece, values: FloatArray, per_step: float
+) -> FloatArray:
+    """Squared sums within clusters of the influences that ``rows`` has, one after the other."""
+    values = values[:, list(part.columns)]
+    here = ~np.isnan(values).any(axis=1)
+    slots = piece.slots[here]
+    clusters = np.arange(len(piece)) if piece.clusters is None else piece.clusters
+    influences = part.rows(values[here], slots)
+    if piece.weights is not None:
+        influences *= piece.weights[here, None]
+    found = np.empty((part.schema.slots, part.width))
+    for k in range(part.width):
+        squares = squared_sums(influences[:, k], slots, clusters[here], part.schema)
+        found[:, k] = np.trunc(squares * per_step).sum(axis=1)
+    return found
+
+
 # Several parts in one vector with one noise: their sums, exactly, and the release of them.
 #
 # Part p is multiplied by w_p / S_p, with S_p how far one record moves it (``schema.py``) and sum
@@ -313,7 +335,8 @@ class NoisySums:
     def noise_in(self, slot: int) -> NoiseCovariance:
         """Covariance of the noise of one slot."""
         if self.agreed is None:
-            return self.noise.times(float(self.variances[slot]))
+            own = self.part.covariance_in(slot)
+            return (own or self.noise).times(float(self.variances[slot]))
         return self.noise.times(
             float(self.variances[slot]), float(self.agreed[1].slot_variances[slot])
         )

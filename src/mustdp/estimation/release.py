@@ -27,6 +27,7 @@ from mustdp.data.columns import (
 from mustdp.data.opening import Records, engine_of, open_records
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.engines import EngineTable, engine_table
+from mustdp.estimation.grids import grids_in_words, with_grids
 from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece, PushedDown
 from mustdp.estimation.result import Interval, ReleasedEstimate, ReleasedFamily, ReleaseResult
 from mustdp.estimation.schema import (
@@ -840,6 +841,10 @@ def private_release(
     privacy = release_with_noise(
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, relation=used
     )
+    schema = with_grids(
+        schema, asked, privacy.noise_multiplier * math.sqrt(max(len(parts_of(requests)), 1)), level,
+        ranges.find,
+    )  # fmt: skip
     key = release_key(seed, name="seed")
     privacy = replace(privacy, seeded=key.seeded)
     if ledger is not None:
@@ -923,7 +928,8 @@ def private_release(
             f"range of {name}: [{low:g}, {high:g}], found with {100 * ranges.share:g} % of the "
             "budget; statistics are those of the clipped values"
             for name, (low, high) in used_ranges.items()
-        ),
+        )
+        + grids_in_words(schema),
         families=tuple(families),
         ranges=used_ranges,
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 
-from scipy.special import log_ndtr, stdtrit
+from scipy.special import log_ndtr, stdtr, stdtrit
 
 from mustdp.calibration.budget import PrivacySpent
 from mustdp.estimation.designs import Design
@@ -407,6 +408,15 @@ def positive_mean(mean: float, error: float) -> float:
     return error * (at + density)
 
 
+#: A chance that is smaller than any number is said to be at most this one.
+LEAST_CHANCE = sys.float_info.min
+
+
+def t_chance(freedom: float, statistic: float) -> float:
+    """The chance of a t statistic as far out; never 0."""
+    return max(2.0 * float(stdtr(min(freedom, 1e9), -abs(statistic))), LEAST_CHANCE)
+
+
 def satterthwaite(variances: Iterable[tuple[float, float]]) -> float:
     """Degrees of freedom of a sum of independent (variance, degrees of freedom); none: endless."""
     pairs = list(variances)
@@ -800,7 +810,7 @@ class EstimationResult(Generic[E]):
         )
 
     def as_latex(self) -> str:
-        """A table for a paper; needs no package.
+        """A table for a paper, with the flags below it; needs no package.
 
         Returns
         -------
@@ -809,22 +819,30 @@ class EstimationResult(Generic[E]):
         """
         level = percent_stated(self.level).removesuffix(" %")
         tests = self._p_values
-        head = " & $p$" if tests else ""
+        head, wide = " & $p$" if tests else "", 5 if tests else 4
         lines = [
             rf"\begin{{tabular}}{{lrrr{'r' if tests else ''}}}",
             rf"estimate of & value & standard error & {level}\,\% interval{head} \\",
             r"\hline",
         ]
         if self.privacy.seeded:
-            wide = 5 if tests else 4
             lines.append(rf"\multicolumn{{{wide}}}{{l}}{{{latex_text(SEEDED)}}} \\")
         for k, one in enumerate(self.estimates):
             value, error, low, high = _numbers(one, unknown="--")
+            value += "*" if one.flags else ""
             p = "".join(
                 f" & {readable(p, 'up', 2) if math.isfinite(p) else '--'}" for p in tests[k : k + 1]
             )
             lines.append(rf"{latex_text(one.label)} & {value} & {error} & [{low}, {high}]{p} \\")
+        lines += _flags_in_latex(self.estimates, wide)
         return "\n".join([*lines, r"\end{tabular}", ""])
+
+
+def _flags_in_latex(estimates: Iterable[Estimate | None], wide: int) -> list[str]:
+    """What flags say, below a table with so many columns."""
+    flags = dict.fromkeys(flag for one in estimates if one is not None for flag in one.flags)
+    rows = [rf"\multicolumn{{{wide}}}{{l}}{{* {latex_text(one)}}} \\" for one in flags]
+    return [r"\hline", *rows] if rows else []
 
 
 def as_frame(columns: Mapping[str, Sequence[Any]], library: str) -> Any:
@@ -900,19 +918,13 @@ class WideTable:
         head = " & ".join(map(latex_text, (*self.columns, *self.titles)))
         align = "l" * len(self.columns) + "r" * len(self.titles)
         lines = [rf"\begin{{tabular}}{{{align}}}", rf"{head} \\", r"\hline"]
+        wide = len(self.columns) + len(self.titles)
         if self.seeded:
-            wide = len(self.columns) + len(self.titles)
             lines.append(rf"\multicolumn{{{wide}}}{{l}}{{{latex_text(SEEDED)}}} \\")
         for own, cells in zip(self.groups, self.cells, strict=True):
             shown = (_with_error(one, "--", r" $\pm$ ") for one in cells)
             lines.append(" & ".join([*map(latex_text, own), *shown]) + r" \\")
-        if any(one is not None and one.flags for row in self.cells for one in row):
-            flags = dict.fromkeys(
-                flag for row in self.cells for one in row if one is not None for flag in one.flags
-            )
-            wide = len(self.columns) + len(self.titles)
-            lines.append(r"\hline")
-            lines += [rf"\multicolumn{{{wide}}}{{l}}{{* {latex_text(one)}}} \\" for one in flags]
+        lines += _flags_in_latex((one for row in self.cells for one in row), wide)
         return "\n".join([*lines, r"\end{tabular}", ""])
 
     def to_frame(self, library: str = "pandas") -> Any:

@@ -185,6 +185,8 @@ class Column:
     origin: str | None = None
     #: Whether its values are whole numbers, as is publicly known.
     whole: bool = False
+    #: Grids of its quantiles that were chosen by the sizes of groups: one, or one for every slot.
+    grids: tuple[tuple[float, ...], ...] = ()
 
     @property
     def numeric(self) -> Range:

@@ -102,6 +102,16 @@ class Groupings:
     strata: bool = False
     #: Whether numbers of records are made whole.
     whole_counts: bool = False
+    #: About how many records every cell of all dimensions has, as is public; empty for unknown.
+    expected: tuple[float, ...] = ()
+
+    @property
+    def expected_sizes(self) -> FloatArray:
+        """About how many records every slot has."""
+        table = np.array(self.expected).reshape(self.sizes)
+        every = range(len(self.sizes))
+        margins = [table.sum(axis=tuple(j for j in every if j not in one)) for one in self.sets]
+        return np.concatenate([np.ravel(one) for one in margins])
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -240,6 +250,11 @@ class Groups:
         {"sex": {"Male": 480, "Female": 520}}.
     whole_counts : bool, default=False
         With ``consistent``: whether numbers of records are whole and not negative.
+    sizes : mapping, default=None
+        About how many records the groups have, as is publicly known, by column, such as
+        {"sex": {"Male": 500, "Female": 500}}; cells of several columns by all of their names, or as
+        if the columns were independent. Plans assume them, and the grids of quantiles such as
+        ``median:sizes`` are chosen by them. They must not be counted in the data at hand.
 
     Examples
     --------
@@ -252,9 +267,10 @@ class Groups:
     complete: bool | Sequence[str] = False
     public_totals: Mapping[Any, Any] | None = None
     whole_counts: bool = False
+    sizes: Mapping[Any, Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("breaks", "public_totals"):
+        for name in ("breaks", "public_totals", "sizes"):
             given = getattr(self, name)
             if not (given is None or isinstance(given, Mapping)):
                 raise InvalidParameter.refusing(name, "must be given by column", repr(given))
@@ -299,6 +315,7 @@ def read_groupings(
             raise InvalidParameter.refusing(name, "must be given with consistent=True", "without")
     if by is None:
         without = {"total": total, "consistent": consistent, "complete": given.complete}
+        without["sizes"] = bool(given.sizes)
         for name, said in without.items():
             if said:
                 raise InvalidParameter.refusing(name, "must be given together with by", repr(said))
@@ -328,7 +345,11 @@ def read_groupings(
     slots = sum(math.prod(found.shape(one)) for one in sets)
     if not slots <= _MOST_SLOTS:
         raise InvalidParameter.refusing("groups", f"must make at most {_MOST_SLOTS} cells", slots)
-    return replace(found, known=_known(found, given.public_totals or {}))
+    return replace(
+        found,
+        known=_known(found, given.public_totals or {}),
+        expected=_expected(found, given.sizes or {}),
+    )
 
 
 def _named(by: Names) -> list[tuple[str, ...]]:
@@ -419,21 +440,22 @@ def _dimension(
     return Dimension(column, tuple(labels), tuple(ends), complete)
 
 
-def _known(groupings: Groupings, totals: Mapping[Any, Any]) -> tuple[PublicTable, ...]:
-    """Public totals as tables over dimensions; groups that are not named have none."""
+def _tables(
+    name: str, groupings: Groupings, totals: Mapping[Any, Any]
+) -> Iterator[tuple[Grouping, FloatArray]]:
+    """Numbers by column and group as tables over dimensions; groups that are not named have 0."""
     places = {one.column: j for j, one in enumerate(groupings.dimensions)}
-    found = []
     for columns, given in totals.items():
         own = (columns,) if isinstance(columns, str) else tuple(columns)
         if not own or not {*own} <= {*places} or not isinstance(given, Mapping):
             raise InvalidParameter.refusing(
-                "public_totals", "must be numbers by group, by column of by", repr(columns)
+                name, "must be numbers by group, by column of by", repr(columns)
             )
         order = sorted(range(len(own)), key=lambda k: places[own[k]])
         grouping = tuple(places[own[k]] for k in order)
         if not any({*grouping} <= {*one} for one in groupings.sets):
             raise InvalidParameter.refusing(
-                "public_totals", "must be those of a grouping or of margins of one", repr(columns)
+                name, "must be those of a grouping or of margins of one", repr(columns)
             )
         table = np.zeros(groupings.shape(grouping))
         for cell, number in given.items():
@@ -446,10 +468,42 @@ def _known(groupings: Groupings, totals: Mapping[Any, Any]) -> tuple[PublicTable
                 )
             except (ValueError, IndexError):
                 raise InvalidParameter.refusing(
-                    "public_totals", "must name groups that are listed", repr(cell)
+                    name, "must name groups that are listed", repr(cell)
                 ) from None
-            table[at] = checks.integer("public_totals", number, 0)
-        found.append((grouping, tuple(table.ravel().tolist())))
+            table[at] = checks.integer(name, number, 0)
+        yield grouping, table
+
+
+def _expected(groupings: Groupings, sizes: Mapping[Any, Any]) -> tuple[float, ...]:
+    """About how many records all cells have; dimensions of which nothing is said are even."""
+    tables = list(_tables("sizes", groupings, sizes))
+    if not tables:
+        return ()
+    count = len(groupings.dimensions)
+    told: set[int] = set()
+    found = np.ones(groupings.shape(tuple(range(count))))
+    for grouping, table in tables:
+        total = float(table.sum())
+        if told & {*grouping} or not total > 0:
+            raise InvalidParameter.refusing(
+                "sizes", "must have every column once, and records in some group", "others"
+            )
+        told |= {*grouping}
+        shape = [groupings.sizes[j] if j in grouping else 1 for j in range(count)]
+        found = found * (table / total).reshape(shape)
+    for j, one in enumerate(groupings.dimensions):
+        if j not in told:
+            even = np.array([1.0 / len(one.labels)] * len(one.labels) + [0.0])[: len(one.cells)]
+            found = found * even.reshape([-1 if i == j else 1 for i in range(count)])
+    return tuple((found * float(tables[0][1].sum())).ravel().tolist())
+
+
+def _known(groupings: Groupings, totals: Mapping[Any, Any]) -> tuple[PublicTable, ...]:
+    """Public totals as tables over dimensions."""
+    found = [
+        (grouping, tuple(table.ravel().tolist()))
+        for grouping, table in _tables("public_totals", groupings, totals)
+    ]
     sums = {math.fsum(table) for _, table in found}
     if len(sums) > 1:
         raise InvalidParameter.refusing(

@@ -20,6 +20,7 @@ from mustdp.estimation.release import clustered
 from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.counts import CellCounts, CellSquares, Crossed, Listed, Within
 from mustdp.estimation.statistics.moments import Influences, Moments
+from mustdp.estimation.statistics.quantiles import QuantileCurve, QuantileSquares
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.types import Relation
 from tests.estimation.release.swapping import allowed
@@ -78,6 +79,7 @@ def parts(schema: PublicSchema, rng: np.random.Generator) -> dict[str, BoundedSu
     share = CellCounts(schema, (0,), Within(2.0, 10.0))
     table = CellCounts(schema, (1, 0), Crossed((Listed(COLUMNS[1].cells), Within(2.0, 10.0))))
     corners = rng.dirichlet(np.full(6, 0.1), schema.slots)
+    curve = QuantileCurve(schema, (0,), (0.0, 3.0, 9.0, 19.0))
     return {
         "moments": moments,
         "influences": Influences(
@@ -89,6 +91,13 @@ def parts(schema: PublicSchema, rng: np.random.Generator) -> dict[str, BoundedSu
         "table": table,
         "squares of a share": CellSquares(share, rng.dirichlet([0.1, 0.1], schema.slots)),
         "squares of a table": CellSquares(table, 1.2 * corners),
+        "curve": curve,
+        "squares of quantiles": QuantileSquares(
+            curve,
+            (0.5, 0.9),
+            rng.choice([0.0, 3.0, 19.0], (schema.slots, 2)),
+            rng.choice([-0.1, 0.0, 0.2, 1.0], (schema.slots, 2)),
+        ),
     }
 
 
@@ -119,9 +128,9 @@ def test_no_unit_moves_a_release_too_far(unit: str, relation: str, design: str, 
             moved = float(np.linalg.norm(first - second)) * stack.noise.lattice.step
             assert moved <= allowed(stack), name
             farthest[name] = max(farthest.get(name, 0.0), moved / allowed(stack))
-    for name in ("moments", "share", "table"):
+    for name in ("moments", "share", "table", "curve"):
         assert farthest[name] > (0.3 if unit == "record" and design == "plain" else 0.45), farthest
-    for name in ("influences", "squares of a share", "squares of a table"):
+    for name in ("influences", *(one for one in farthest if one.startswith("squares"))):
         assert farthest[name] > 0.15, farthest
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.errors import InvalidParameter
 from mustdp.estimation import release
 from mustdp.estimation.queries import BoundedSum, JointSums, Piece
 from mustdp.estimation.release import open_table
@@ -68,6 +69,11 @@ def parts(schema: PublicSchema) -> dict[str, tuple[BoundedSum, ...]]:
         "influences": (squares,),
         "many": (one, two, inside, table, curve),
     }
+    if schema.groups:
+        grids = (curve.grid, curve.grid[:2], curve.grid[1:5])
+        own = QuantileCurve(schema, (0,), curve.grid, grids)
+        found["curve of own grids"] = (own,)
+        found["window of own grids"] = (QuantileWindow(own, places[:, :3], (3, 1, 2)),)
     if schema.weighted:
         found["squared weights"] = (WeightSquares(schema),)
     if schema.counted:
@@ -101,6 +107,27 @@ def test_one_record_moves_the_release_by_what_the_noise_was_made_for(name: str, 
     # Nothing is wasted either, or the test would not see a bound that is far too large.
     least = {"many": 0.35, "influences": 0.6, "curve": 0.7, "window": 0.6}.get(part, 0.75)
     assert moved >= least * allowed(stack)
+
+
+@pytest.mark.parametrize("name", [name for name, schema in GROUNDS.items() if schema.groups])
+def test_groups_with_fewer_points_have_less_noise_for_the_same_reach(name: str) -> None:
+    schema = GROUNDS[name]
+    (own,) = parts(schema)["curve of own grids"]
+    alone = QuantileCurve(schema, (0,), (0.0, 1.5))
+    assert isinstance(own, QuantileCurve)
+    values = np.array([[record[0]] for record in records(schema) if record[0] == record[0]])
+    longest = [
+        float(np.linalg.norm(own.rows(values, np.full(len(values), slot)), axis=1).max())
+        for slot in range(3)
+    ]
+    assert max(longest) <= own.radius
+    assert min(longest) >= 0.99 * own.radius
+    found = own.covariance_in(1)
+    assert found is not None
+    # What the slot's own points have by themselves: noise goes with how far one record moves it.
+    assert found.own * own.radius**2 == pytest.approx(alone.covariance.own * alone.radius**2)
+    with pytest.raises(InvalidParameter, match="where records are not counted"):
+        _ = QuantileCurve(REPLACE, (0,), own.grid, own.own).radius
 
 
 @pytest.mark.parametrize("name", ["fixed", "grouped", "private size"])

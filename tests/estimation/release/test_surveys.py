@@ -261,7 +261,7 @@ def test_totals_and_shares_of_clusters(unit: str) -> None:
 @pytest.mark.parametrize(
     ("statistic", "more", "said"),
     [
-        ("median@y", {}, "proportion:<=X"),
+        ("gini@y", {}, "with clusters"),
         (
             "sum@y",
             {"survey": {"weights": "w", "largest_weight": 2.0}},

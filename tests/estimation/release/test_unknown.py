@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import mustdp as md
+from mustdp.numerics.formatting import latex_text
 from tests.cli.running import Run, runner
 from tests.estimation.release.simulated import public, released
 
@@ -47,7 +48,8 @@ def test_empty_groups_have_no_estimate_in_any_form(relation: str) -> None:
     for one, row, data, line in zip(found.estimates, rows, plain, latex[4:], strict=False):
         assert one.known == math.isfinite(one.value) == (data["estimate"] is not None)
         assert (row["estimate"] == "NA") == (not one.known)
-        assert (" & NA & " in line) == (not one.known)
+        assert (" & NA* & " in line) == (not one.known)
+        assert all(f"{{* {latex_text(flag)}}}" in found.as_latex() for flag in one.flags)
         if one.group != "a":
             assert not one.known
             assert math.isnan(one.standard_error)

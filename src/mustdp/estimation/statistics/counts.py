@@ -23,14 +23,13 @@ from mustdp.estimation.queries import (
     Query,
     present,
     radius_of_squares,
-    squared_sums,
+    squares_in_clusters,
 )
 from mustdp.estimation.result import (
     Interval,
     Spread,
     Support,
     fieller_interval,
-    released_spread,
     t_interval,
     wilson_interval,
 )
@@ -45,6 +44,7 @@ from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
     StatisticRequest,
+    effect_on_share,
     read_number,
     register,
     unknown_statistic,
@@ -339,18 +339,7 @@ class CellSquares(BoundedSum):
         values = piece.values
         if isinstance(self.cells, Unclipped) and piece.raw is not None:
             values = piece.raw
-        values = values[:, list(self.columns)]
-        here = ~np.isnan(values).any(axis=1)
-        slots = piece.slots[here]
-        clusters = np.arange(len(piece)) if piece.clusters is None else piece.clusters
-        influences = self.rows(values[here], slots)
-        if piece.weights is not None:
-            influences *= piece.weights[here, None]
-        found = np.empty((self.schema.slots, self.width))
-        for k in range(self.width):
-            squares = squared_sums(influences[:, k], slots, clusters[here], self.schema)
-            found[:, k] = np.trunc(squares * per_step).sum(axis=1)
-        return found
+        return squares_in_clusters(self, piece, values, per_step)
 
 
 # The number of records.
@@ -656,28 +645,12 @@ def share_of_records(at: SlotRelease, cell: int) -> Interval:
 
 
 def cluster_effect(at: SlotRelease, cell: int) -> Spread:
-    """How many times as much a share varies as one of records without clusters; at least one.
-
-    At most the size m of the largest cluster, as (sum of m numbers)^2 <= m sum of squares; all
-    of it times K / (K - 1), as it comes from K clusters, with K - 1 degrees of freedom.
-    """
+    """How many times as much a share varies as one of records without clusters."""
     second = at.second
     if second is None or at.schema.largest_cluster is None:
         return Spread(1.0, 0.0)
-    most = float(at.schema.largest_cluster)
     inside = float(shares_of_cells(at.first)[at.slot, cell - 1])
-    binomial = at.squared_weights * inside * (1.0 - inside)
-    k = 0 if second.part.width == 1 else cell - 1
-    found = most**2 * float(second.sums[at.slot, k])
-    error = most**2 * math.sqrt(float(second.noise_in(at.slot).own[k]))
-    if not binomial > error / most:
-        return Spread(most, 0.0, noise_dominated=True)
-    count = at.clusters
-    deflated = (count - 1.0) / count * binomial
-    doubt = 2.0 * (found / deflated) ** 2 / (count - 1.0)
-    spread = released_spread(found / deflated, error / deflated, 0.0, doubt)
-    largest = most * count / (count - 1.0)
-    return replace(spread, sampling=min(max(spread.sampling, 1.0), largest))
+    return effect_on_share(at, inside, 0 if second.part.width == 1 else cell - 1)
 
 
 def number_of_records(at: SlotRelease, cell: int, effect: Spread) -> Interval:

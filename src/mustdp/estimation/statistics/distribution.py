@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple
@@ -57,6 +57,7 @@ from mustdp.estimation.result import (
 from mustdp.estimation.schema import PublicSchema, Range
 from mustdp.estimation.statistics.quantiles import (
     NeedsQuantiles,
+    NoisyCurve,
     QuantileCurve,
     ReleasedQuantile,
     grid_for,
@@ -80,12 +81,14 @@ from mustdp.numerics.arrays import FloatArray
 class Distribution:
     """What was released of one column in one slot, with the records of every cell on one place."""
 
-    request: ReleasedFunctional
-    at: SlotRelease
     heights: FloatArray  # F_j
     noise: FloatArray  # variances of the noise in them
     variances: FloatArray  # of noise and sampling
     places: FloatArray  # x_0 .. x_K
+    #: The variance of sum D_j e_j; where numbers of records are noisy, F_j is a ratio.
+    noise_along: Callable[[FloatArray], float]
+    #: The quantile at p.
+    quantile: Callable[[float], Interval]
 
     @property
     def widths(self) -> FloatArray:
@@ -96,18 +99,6 @@ class Distribution:
     def masses(self) -> FloatArray:
         """Of the cells, by the closest distribution function."""
         return _rises(monotone(self.heights))
-
-    def noise_along(self, gradient: FloatArray) -> float:
-        """The variance of sum D_j e_j; where the number of records is noisy, F_j is a ratio."""
-        first, records = self.at.first, float(self.at.first.sums[self.at.slot, 0])
-        total = -float(gradient @ self.heights)
-        return self.request.sums.noise_along(first, self.at.slot, gradient, total) / records**2
-
-    def quantile(self, p: float) -> Interval:
-        """The quantile at p."""
-        asked = self.request
-        one = ReleasedQuantile(asked.schema, asked.columns, p, asked.grid, "quantile")
-        return next(interval for _, interval in one.read(self.at))
 
 
 class Estimated(NamedTuple):
@@ -124,6 +115,7 @@ class CurveStatistic(Statistic, ABC):
     """A function of the distribution of one column, in one release on all records."""
 
     for_bootstrap: ClassVar[bool] = False
+    in_domains: ClassVar[bool] = True
 
     @abstractmethod
     def on(self, found: Distribution) -> Estimated | None:
@@ -134,22 +126,18 @@ class CurveStatistic(Statistic, ABC):
         """What an estimate can be."""
 
     def check_survey(self, schema: PublicSchema) -> None:
-        """Clusters and strata have no proven errors here."""
-        _refuse_designs(self, schema)
+        """Clusters have no proven errors here."""
+        if schema.largest_cluster is not None:
+            raise InvalidParameter.refusing(
+                "statistic",
+                f"must not be {self.name} with clusters: ask for means and quantiles",
+                repr(self.written),
+            )
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """On a grid that fits the range."""
         column = schema.columns[columns[0]]
         return ReleasedFunctional(schema, columns, self, grid_for(column.numeric, column.whole))
-
-
-def _refuse_designs(asked: Statistic, schema: PublicSchema) -> None:
-    if schema.largest_cluster is not None or schema.shares:
-        raise InvalidParameter.refusing(
-            "statistic",
-            f"must not be {asked.name} with clusters or strata: ask for means and proportions",
-            repr(asked.written),
-        )
 
 
 @dataclass(frozen=True)
@@ -176,11 +164,130 @@ class ReleasedFunctional(StatisticRequest):
         return self.statistic.limits(self.schema.columns[self.columns[0]].numeric)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
-        """By the derivatives in the distribution function."""
+        """Of one slot."""
         curve = noisy_curve(at, at.first)
         if curve is None:
             yield "", vacuous_interval(self.support)
             return
+        factor = float(curve.factor[0])
+
+        def noise_along(gradient: FloatArray) -> float:
+            total = -float(gradient @ curve.heights)
+            found = self.sums.noise_along(at.first, at.slot, gradient, total)
+            return found / float(at.first.sums[at.slot, 0]) ** 2
+
+        def sampling(influence: FloatArray) -> float:
+            return factor * _variance(_rises(monotone(curve.heights)), influence)
+
+        yield (
+            "",
+            self._interval(
+                curve, noise_along, sampling, lambda one: next(one.read(at))[1], at.level
+            ),
+        )
+
+    def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
+        """The distribution function of the population is sum W_h F_h, and so is every error."""
+        if self.schema.domains:
+            yield from self.read_domain(slots, slots)
+            return
+        shares = self.schema.shares
+        curves = [one for at in slots if (one := noisy_curve(at, at.first)) is not None]
+        if len(curves) < len(slots):
+            yield "", vacuous_interval(self.support)
+            return
+
+        def noise_along(gradient: FloatArray) -> float:
+            return math.fsum(
+                (share / float(at.records)) ** 2
+                * self.sums.noise_along(at.first, at.slot, gradient, -float(gradient @ own.heights))
+                for at, share, own in zip(slots, shares, curves, strict=True)
+            )
+
+        def sampling(influence: FloatArray) -> float:
+            return math.fsum(
+                share**2
+                * float(own.factor[0])
+                * _variance(_rises(monotone(own.heights)), influence)
+                for share, own in zip(shares, curves, strict=True)
+            )
+
+        squares = np.array(shares) ** 2
+        heights = np.einsum("h,hj->j", shares, [own.heights for own in curves])
+        spread = [
+            own.factor * (inside := np.clip(own.heights, 0.0, 1.0)) * (1.0 - inside)
+            for own in curves
+        ]
+        between = np.maximum(heights * (1.0 - heights), 1e-12)
+        together = NoisyCurve(
+            heights,
+            np.einsum("h,hj->j", squares, [own.noise for own in curves]),
+            np.einsum("h,hj->j", squares, spread) / between,
+        )
+        yield "", self._interval(
+            together, noise_along, sampling, lambda one: next(one.read_strata(slots))[1],
+            slots[0].level,
+        )  # fmt: skip
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """Of a group within strata: linearised as ``domains.py`` has it, with z = 1_d (IF - its
+        mean) / P for the influence IF of a cell."""
+        asked = ReleasedQuantile(self.schema, self.columns, 0.5, self.grid, "quantile")
+        curve = asked.curve_of_group(inside, strata)
+        if curve is None:
+            yield "", vacuous_interval(self.support)
+            return
+        counts = np.array([at.records for at in strata])
+        weights = np.array(self.schema.shares) / counts
+        sums = np.array([at.first.sums[at.slot] for at in inside])
+        share = float(weights @ sums[:, 0])
+        everybody = inside[0].slot == strata[0].slot
+        own_masses = [_rises(monotone(own[1:] / max(float(own[0]), 1e-9))) for own in sums]
+        together = _rises(monotone(curve.heights))
+
+        def noise_along(gradient: FloatArray) -> float:
+            total, found = -float(gradient @ curve.heights), 0.0
+            for h, at in enumerate(inside):
+                beside = float(gradient @ sums[h, 1:]) + total * float(sums[h, 0])
+                beside /= counts[h]
+                own = total - (beside if everybody else 0.0)
+                each = self.sums.noise_along(at.first, at.slot, gradient, own)
+                if not everybody:
+                    each += beside**2 * float(strata[h].noise.own[0])
+                found += (weights[h] / share) ** 2 * each
+            return found
+
+        def sampling(influence: FloatArray) -> float:
+            z, found = influence - float(together @ influence), 0.0
+            for h, (at, whole) in enumerate(zip(inside, strata, strict=True)):
+                mean = float(own_masses[h] @ z)
+                beside = mean * float(sums[h, 0]) / counts[h]
+                squares = float(own_masses[h] @ z**2) - 2.0 * beside * mean
+                squares = at.squared_weights * max(squares, 0.0)
+                squares += whole.squared_weights * beside**2
+                found += (weights[h] / share) ** 2 * whole.unsampled * squares
+            return found
+
+        yield "", self._interval(
+            curve, noise_along, sampling, lambda one: next(one.read_domain(inside, strata))[1],
+            strata[0].level,
+        )  # fmt: skip
+
+    def _interval(
+        self,
+        curve: NoisyCurve,
+        noise_along: Callable[[FloatArray], float],
+        sampling_of: Callable[[FloatArray], float],
+        read: Callable[[ReleasedQuantile], Interval],
+        level: float,
+    ) -> Interval:
+        """By the derivatives in the distribution function."""
+
+        def quantile(p: float) -> Interval:
+            return read(ReleasedQuantile(self.schema, self.columns, p, self.grid, "quantile"))
+
         column = self.schema.columns[self.columns[0]]
         ends = np.array([column.numeric.lower, *self.grid, column.numeric.upper])
         whole = values_are_whole(column, self.grid, monotone(curve.heights))
@@ -188,15 +295,15 @@ class ReleasedFunctional(StatisticRequest):
         places = ends[1:] if whole else 0.5 * (ends[:-1] + ends[1:])
         inside = np.clip(curve.heights, 0.0, 1.0)
         variances = curve.noise + inside * (1.0 - inside) * curve.factor
-        released = Distribution(self, at, curve.heights, curve.noise, variances, places)
+        released = Distribution(
+            curve.heights, curve.noise, variances, places, noise_along, quantile
+        )
         found = self.statistic.on(released)
         if found is None:
-            yield "", vacuous_interval(self.support, UNCLEAR)
-            return
+            return vacuous_interval(self.support, UNCLEAR)
         masses = released.masses
         influence = np.append(np.cumsum(found.by_height[::-1])[::-1], 0.0)
-        spread = float(masses @ influence**2 - (masses @ influence) ** 2)
-        sampling, together = max(spread, 0.0) * float(curve.factor[0]), 0.0
+        sampling, together = sampling_of(influence), 0.0
         if not whole:
             moved = masses * found.by_place * np.diff(ends)
             sampling += float((moved**2).sum()) / 12.0
@@ -205,11 +312,15 @@ class ReleasedFunctional(StatisticRequest):
         root = math.sqrt(sampling + noise)
         more = (1.0 + found.beside / root) ** 2 if root > 0.0 else 1.0
         both = Spread(more * sampling, more * noise)
-        plain = t_interval(found.value, both, at.level, self.support, curved=True)
+        plain = t_interval(found.value, both, level, self.support, curved=True)
         low, high = (into(end, self.support) for end in
                      (plain.ends[0] - together, plain.ends[1] + together))  # fmt: skip
         error = math.hypot(plain.standard_error, together / math.sqrt(3.0))
-        yield "", replace(plain, standard_error=error, ends=(low, high))
+        return replace(plain, standard_error=error, ends=(low, high))
+
+
+def _variance(masses: FloatArray, influence: FloatArray) -> float:
+    return max(float(masses @ influence**2 - (masses @ influence) ** 2), 0.0)
 
 
 def _rises(heights: FloatArray) -> FloatArray:
@@ -397,6 +508,7 @@ class QuantileRatio(Statistic):
     usage = "quantile-ratio:P/Q"
     example = "quantile-ratio:0.8/0.2"
     about = "the quantile at P over that at Q"
+    in_domains: ClassVar[bool] = True
     for_bootstrap: ClassVar[bool] = False
 
     @classmethod
@@ -423,10 +535,6 @@ class QuantileRatio(Statistic):
     def check_range(self, column: Range) -> None:
         """Values that are not negative."""
         _refuse_negative(self, column)
-
-    def check_survey(self, schema: PublicSchema) -> None:
-        """As quantiles, and no strata."""
-        _refuse_designs(self, schema)
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """Two quantiles of one curve."""
@@ -483,8 +591,25 @@ class ReleasedQuantileRatio(NeedsQuantiles):
         return self.top.second_sums(first, together)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
+        """Of one slot."""
+        yield from self._both(*(next(one.read(at)) for one in (self.top, self.bottom)))
+
+    def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
+        """Of all strata together."""
+        yield from self._both(*(next(one.read_strata(slots)) for one in (self.top, self.bottom)))
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """Of a group."""
+        both = (next(one.read_domain(inside, strata)) for one in (self.top, self.bottom))
+        yield from self._both(*both)
+
+    def _both(
+        self, above: tuple[str, Interval], below: tuple[str, Interval]
+    ) -> Iterator[tuple[str, Interval]]:
         """By both intervals, on the logarithmic scale."""
-        (_, top), (_, bottom) = (next(one.read(at)) for one in (self.top, self.bottom))
+        (_, top), (_, bottom) = above, below
         if not (top.known and bottom.known and bottom.value > 0.0):
             yield "", vacuous_interval(self.support)
             return

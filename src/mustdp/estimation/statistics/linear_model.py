@@ -44,12 +44,13 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import fdtrc, stdtr
+from scipy.special import fdtrc
 
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.queries import BoundedSum, NoiseCovariance, NoisySums, Piece, present
 from mustdp.estimation.result import (
     CLEARLY,
+    LEAST_CHANCE,
     UNBOUNDED,
     UNCLEAR,
     Interval,
@@ -58,6 +59,7 @@ from mustdp.estimation.result import (
     Test,
     positive_mean,
     released_spread,
+    t_chance,
     t_interval,
     vacuous_interval,
 )
@@ -927,7 +929,7 @@ class LinearModelRequest(ModelRequest):
             spread = released_spread(float(both[j, j]), error, float(noise[j, j]), doubt)
             found = t_interval(float(beta[j]), spread, at.level)
             ratio = float(beta[j]) / math.sqrt(spread.variance)
-            own = 2.0 * float(stdtr(min(spread.degrees_of_freedom, 1e9), -abs(ratio)))
+            own = t_chance(spread.degrees_of_freedom, ratio)
             test = Test("t", ratio, (spread.degrees_of_freedom,), own)
             yield name, replace(found, test=test)
         yield "R2", self._r2(at, fit, part, sums, variances, sampling, scale, (
@@ -994,4 +996,9 @@ def wald_test(
         if error > 0 and value >= error:
             freedom = min(freedom, 2.0 * ((1.0 + used) / error) ** 2)
     count, freedom = len(beta), max(freedom, 1.0)
-    return Test("F", found / count, (count, freedom), float(fdtrc(count, freedom, found / count)))
+    return Test(
+        "F",
+        found / count,
+        (count, freedom),
+        max(float(fdtrc(count, freedom, found / count)), LEAST_CHANCE),
+    )

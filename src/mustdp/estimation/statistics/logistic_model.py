@@ -8,17 +8,27 @@ With b the basis of a record (``linear_model.py``), y in [0, 1] the response, et
 and the last round those of (y - p)^2 b b' / c^2, too. c is the largest |y - p| that is possible:
 that of the largest |eta| on the public ranges. The first round is at theta = 0; there w = 1.
 
-*What one record does.* k is the largest sum of squares of the basis. Of a contribution the score
-has norm at most sqrt(k); w b b', of which each different product is added up once, times the root
-of how often it stands in the matrix, at most k, and so has the square. The matrices are
-multiplied by h/sqrt(k) and m/sqrt(k). So the radius is sqrt(k (1 + h^2 + m^2)). Two matrices have
-an inner product that is not negative, two scores may be opposite: the diameter is at most sqrt(k
-(4 + 2 h^2 + 2 m^2)). A weight t in [0, 1] multiplies the first two by t and the last by t^2, which
-leaves every one of the three bounds as it is.
+*What one record does.* k is the largest sum of squares of the basis. Each different product of b
+b' is added up once, times the root of how often it stands in the matrix, so that b b' has norm
+|b|^2; the matrices are multiplied by h/sqrt(k) and m/sqrt(k). With a = |y - p|/c and |b|^2 = k, the
+score has the square k a^2, the matrices k h^2 w^2 and k m^2 a^4, and with t = |b.b'|/k in [0, 1]
+two contributions are at most D apart,
+
+    D^2/k = a^2 + a'^2 + 2 a a' t + h^2 (w^2 + w'^2 - 2 w w' t^2)
+            + m^2 (a^4 + a'^4 - 2 a^2 a'^2 t^2).
+
+Large scores and large weights exclude each other: with q = max(p, 1 - p) in [1/2, 1], w = 4 q (1 -
+q) and a <= min(q/c, 1). This region R, 0 <= a <= min(q(w)/c, 1) with q(w) = (1 + sqrt(1 - w))/2,
+has contributions with shorter b and with weights s in [0, 1] in it, too: for s |b|/sqrt(k) = u <= 1
+they have u a for a and no more than u w for w, as s |b|^2/k <= u; q falls with w. D^2 grows with a
+while 2 m^2 <= 1. Over cells of q, a is bounded by its largest, w in squares by its largest and in
+products by its smallest value, and the largest over t of what is left, A t - B t^2, is A^2/(4 B) or
+A - B. :func:`reach` is the largest over all pairs of cells; the radius alike. For c near 1 and h =
+m = 0 it is the 4 of the scores alone, and the matrices add hardly anything to it.
 
 *Estimate.* The first round gives least squares. They are brought to the scale of log odds, as
 for two normal groups (Haggstrom 1983, J. Bus. Econ. Statist. 1): slopes are divided by the
-variance of y, and the mean of eta is the log odds of the mean of y. Three steps of Newton's
+variance of y, and the mean of eta is the log odds of the mean of y. Two steps of Newton's
 follow, which take off what earlier rounds were off by. The last one's error is the sampling error
 H^-1 M H^-1 (White 1982: it needs no correct model), the noise of the last score and that of H
 times the step, and half of the step times its root mean square in log odds, for what it leaves.
@@ -29,12 +39,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import expit, logit, stdtr
+from scipy.special import expit, logit
 
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.queries import NoiseCovariance, NoisySums, Piece
@@ -43,6 +53,7 @@ from mustdp.estimation.result import (
     Interval,
     Test,
     released_spread,
+    t_chance,
     t_interval,
     vacuous_interval,
 )
@@ -62,10 +73,12 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 
 #: What rounding may add to a norm.
 _SLACK = 1.0 + 2.0**-40
+#: Cells of q, and what c is rounded down to a multiple of one in.
+_CELLS, _ROUNDED = 512, 256
 #: What the matrices weigh beside the score: in the first rounds, and both of the last one.
-_FIRST_CURVATURE, _CURVATURE, _SQUARES = 1.0, 1.0, 0.5
+_FIRST_CURVATURE, _CURVATURE, _SQUARES = 1.0, 1.2, 0.7
 #: The rounds' shares of the budget.
-START, LATER = 0.1, (0.1, 0.2, 0.6)
+START, LATER = 0.05, (0.15, 0.8)
 #: How far from 0 rounds may begin, and how far the last may move on average, in log odds.
 _FARTHEST, _SETTLED = 12.0, 1.0
 #: What a step leaves, over its size and that of the change of log odds.
@@ -74,6 +87,30 @@ _CURVED = 0.5
 _CLEARLY = 3.0
 #: Said where the last step was too long to be the last.
 UNSETTLED = "Newton's steps had not settled: the interval is the whole possible range"
+
+
+@lru_cache(maxsize=256)
+def reach(c: float, h: float, m: float = 0.0) -> tuple[float, float]:
+    """Squares of radius and diameter over k, proved above; m is at most the root of 1/2.
+
+    >>> [round(x, 2) for x in reach(1.0, 1.0, 0.5)]
+    [1.32, 4.0]
+    """
+    if not (0.0 < c <= 1.0 and h >= 0.0 and 0.0 <= m <= 0.7):
+        raise InvalidParameter(
+            f"c, h and m must be in (0, 1], >= 0 and in [0, 0.7], got {c}, {h}, {m}"
+        )
+    ends = np.linspace(0.5, 1.0, _CELLS + 1)
+    low, high = ends[:-1], ends[1:]
+    large, small = np.minimum(high / c, 1.0), np.minimum(low / c, 1.0)
+    wide, narrow = 4.0 * low * (1.0 - low), 4.0 * high * (1.0 - high)
+    own = large**2 + h**2 * wide**2 + m**2 * large**4
+    along = 2.0 * np.outer(large, large)
+    bent = 2.0 * h**2 * np.outer(narrow, narrow) + 2.0 * m**2 * np.outer(small**2, small**2)
+    inside = along < 2.0 * bent
+    most = np.where(inside, along**2 / (4.0 * np.where(inside, bent, 1.0)), along - bent)
+    apart = own[:, None] + own[None, :] + most
+    return float(own.max()) * _SLACK, float(apart.max()) * _SLACK
 
 
 class Scores(OfDesign):
@@ -107,17 +144,21 @@ class Scores(OfDesign):
         """Matrices and scores."""
         return len(self.design.basis) + len(self.products) * len(self._parts)
 
+    @cached_property
+    def _reach(self) -> tuple[float, float]:
+        """Of the slot where scores are cut the most."""
+        smallest = math.floor(float(self.largest.min()) * _ROUNDED) / _ROUNDED
+        return reach(smallest, *self._parts)
+
     @property
     def radius(self) -> float:
         """Proved above."""
-        squares = 1.0 + math.fsum(x**2 for x in self._parts)
-        return math.sqrt(self.design.most_active * squares) * _SLACK
+        return math.sqrt(self.design.most_active * self._reach[0]) * _SLACK
 
     @property
     def diameter(self) -> float:
         """Proved above."""
-        squares = 4.0 + 2.0 * math.fsum(x**2 for x in self._parts)
-        return math.sqrt(self.design.most_active * squares) * _SLACK
+        return math.sqrt(self.design.most_active * self._reach[1]) * _SLACK
 
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """One product after the other, so that no rounding depends on where a row stands."""
@@ -234,7 +275,7 @@ class LastScores(LaterScores):
 @register
 @dataclass(frozen=True)
 class LogisticModel(LinearModel):
-    """A logistic model by an R formula: coefficients in log odds, in one release of four rounds.
+    """A logistic model by an R formula: coefficients in log odds, in one release of three rounds.
 
     Errors are those of the sandwich (White 1982), which hold where the model is not the truth, and
     account for the noise. The response is a column of two public categories, of which the second
@@ -281,7 +322,7 @@ class LogisticModel(LinearModel):
 
 @dataclass(frozen=True)
 class LogisticModelRequest(ModelRequest):
-    """A logistic model in four rounds."""
+    """A logistic model in three rounds."""
 
     @property
     def name(self) -> str:
@@ -295,7 +336,7 @@ class LogisticModelRequest(ModelRequest):
 
     @property
     def later_shares(self) -> tuple[float, ...]:
-        """Three more rounds."""
+        """Two more rounds."""
         return tuple(share / math.fsum(LATER) for share in LATER)
 
     @property
@@ -405,6 +446,6 @@ class LogisticModelRequest(ModelRequest):
             spread = released_spread(found, error, float(noise[j, j]) + rest, doubt)
             interval = t_interval(float(beta[j]), spread, at.level)
             ratio = float(beta[j]) / math.sqrt(spread.variance)
-            chance = 2.0 * float(stdtr(min(spread.degrees_of_freedom, 1e9), -abs(ratio)))
+            chance = t_chance(spread.degrees_of_freedom, ratio)
             test = Test("t", ratio, (spread.degrees_of_freedom,), chance)
             yield name, replace(interval, test=test)

@@ -13,19 +13,23 @@ is N_j + N_k - (N_j - N_k)^2 / n, and that of the noise is known.
 with a tenth of the error for what is ruled out and nine tenths for the intervals, no choice of
 the largest makes it miss more often than stated. Categories that are not listed are no
 candidates.
+
+*With clusters or strata*, also in groups within strata, the shares have the intervals that these
+designs give, at the level 1 - a / K. All of them hold together with a chance of at least 1 - a;
+then the mode is among the categories whose interval reaches the highest lower end, and its share in
+the union of their intervals.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 
-from mustdp.errors import InvalidParameter
 from mustdp.estimation.result import CLEARLY, FEW, Interval, vacuous_interval
 from mustdp.estimation.schema import PublicSchema
 from mustdp.estimation.statistics.counts import (
@@ -67,18 +71,25 @@ class Mode(Histogram):
     usage = "mode[:CELLS]"
     about = "the most frequent category, and its share"
     is_total = False
-    in_domains = False
-
-    def check_survey(self, schema: PublicSchema) -> None:
-        """Neither clusters nor strata."""
-        if schema.largest_cluster is not None or schema.shares:
-            raise InvalidParameter.refusing(
-                "statistic", "must not be mode with clusters or strata", repr(self.written)
-            )
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """One column."""
         return ReleasedMode(schema, columns, cell_rule(schema.columns[columns[0]], self.count))
+
+
+@dataclass(frozen=True)
+class SharesOfCells(InCells):
+    """The shares of all cells, which the mode is read off."""
+
+    @property
+    def name(self) -> str:
+        """Of what is read off."""
+        return "mode"
+
+    def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
+        """By Wilson and Fieller."""
+        for cell, label in enumerate(self.rule.labels, start=1):
+            yield label, share_of_records(at, cell)
 
 
 @dataclass(frozen=True)
@@ -101,9 +112,49 @@ class ReleasedMode(InCells):
         """The number of candidates: what is not listed is none."""
         return len(self.rule.labels) - int(isinstance(self.rule, Listed))
 
+    @property
+    def _shares(self) -> SharesOfCells:
+        return SharesOfCells(self.schema, self.columns, self.rule)
+
+    def _wider(self, slots: Sequence[SlotRelease]) -> list[SlotRelease]:
+        """The same at the level at which the intervals of all cells hold together."""
+        cells = len(self.rule.labels)
+        return [replace(at, level=1.0 - (1.0 - at.level) / cells) for at in slots]
+
+    def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
+        """By the shares of all strata together."""
+        yield self._most_frequent(list(self._shares.read_strata(self._wider(slots))))
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """By the shares in the group."""
+        found = self._shares.read_domain(self._wider(inside), self._wider(strata))
+        yield self._most_frequent(list(found))
+
+    def _most_frequent(self, cells: Sequence[tuple[str, Interval]]) -> tuple[str, Interval]:
+        """The category with the largest share, by intervals that hold together."""
+        listed = cells[: self._listed]
+        labels = tuple(label for label, _ in listed)
+        values = [one.value if one.value == one.value else -1.0 for _, one in listed]
+        top = int(np.argmax(values))
+        if values[top] < 0.0:
+            return "", replace(vacuous_interval((0.0, 1.0), FEW), candidates=labels)
+        highest = max(one.ends[0] for _, one in listed)
+        named = [(label, one) for label, one in listed if one.ends[1] >= highest]
+        ends = min(one.ends[0] for _, one in named), max(one.ends[1] for _, one in named)
+        flags = listed[top][1].flags
+        if any(one.ends[1] >= highest for _, one in cells[self._listed :]):
+            flags = (*flags, UNLISTED)
+        found = replace(listed[top][1], ends=ends, flags=flags)
+        return labels[top], replace(found, candidates=tuple(label for label, _ in named))
+
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """The largest number, and all that may be larger."""
         labels, count = self.rule.labels, self._listed
+        if self.schema.largest_cluster is not None:
+            yield self._most_frequent(list(self._shares.read(*self._wider([at]))))
+            return
         if not at.records > CLEARLY * math.sqrt(float(at.noise.own[0])):
             yield "", replace(vacuous_interval((0.0, 1.0), FEW), candidates=labels[:count])
             return

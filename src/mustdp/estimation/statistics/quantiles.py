@@ -39,23 +39,30 @@ from mustdp.estimation.queries import (
     block,
     enlarged,
     present,
+    radius_of_squares,
+    squares_in_clusters,
 )
 from mustdp.estimation.result import (
     ANYWHERE,
     CLEARLY,
     FEW,
     MOST_UNKNOWN,
+    ROUGH,
     Interval,
     Spread,
     Support,
     into,
+    released_spread,
+    satterthwaite,
     vacuous_interval,
 )
 from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.statistics.domains import DomainInfluences, domains_of, sampled
 from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
     StatisticRequest,
+    effect_on_share,
     read_number,
     register,
     unknown_statistic,
@@ -81,23 +88,52 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 
 
 class Running(BoundedSum):
-    """Numbers of records up to ``size`` points.
+    """Numbers of records up to ``size`` points, or up to fewer in some slots.
 
-    Natural sums: all records, then those up to every point.
+    Natural sums: all records, then those up to every point. Where slots have fewer points, the
+    sums of the missing ones are those of all records.
     """
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of points."""
+        """Number of points; the largest one."""
 
     @abstractmethod
     def cells(self, values: FloatArray, slots: IntArray) -> IntArray:
         """The number of points below a value."""
 
     @property
-    def _columns(self) -> _Columns:
-        return _columns(self.size, self.schema.counted)
+    def sizes(self) -> tuple[int, ...]:
+        """Number of points of every slot; empty where all have the same."""
+        return ()
+
+    def size_in(self, slot: int) -> int:
+        """Number of points of one slot."""
+        return self.sizes[slot] if self.sizes else self.size
+
+    @cached_property
+    def _by_size(self) -> dict[int, IntArray | slice]:
+        """The slots by their number of points."""
+        if not self.sizes:
+            return {self.size: slice(None)}
+        if not self.schema.counted:
+            raise InvalidParameter("slots must have the same points where records are not counted")
+        sizes = np.array(self.sizes)
+        return {size: np.flatnonzero(sizes == size) for size in sorted({*self.sizes})}
+
+    def _stretch(self, size: int) -> float:
+        """What the contributions of slots with fewer points are multiplied by.
+
+        The longest of every slot are then as long as the longest of all, so that fewer points have
+        less noise; one record is in one slot of every grouping.
+        """
+        if not self.sizes:
+            return 1.0
+        return max(self.radius / self._columns(size).radius * (1.0 - 2.0**-50), 1.0)
+
+    def _columns(self, size: int) -> _Columns:
+        return _columns(size, self.schema.counted)
 
     @property
     def width(self) -> int:
@@ -107,16 +143,23 @@ class Running(BoundedSum):
     @property
     def radius(self) -> float:
         """By looking at all columns."""
-        return self._columns.radius
+        return max(self._columns(size).radius for size in self._by_size)
 
     @property
     def diameter(self) -> float:
         """By looking at all pairs of columns."""
-        return self._columns.diameter
+        return max(self._stretch(size) * self._columns(size).diameter for size in self._by_size)
 
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """The columns of the records' cells."""
-        found: FloatArray = self._columns.vectors[self.cells(values, slots)]
+        cells = self.cells(values, slots)
+        if not self.sizes:
+            plain: FloatArray = self._columns(self.size).vectors[cells]
+            return plain
+        sizes, found = np.array(self.sizes)[slots], np.zeros((len(values), self.width))
+        for size in self._by_size:
+            vectors = self._columns(size).vectors * self._stretch(size)
+            found[sizes == size, : size + 1] = vectors[cells[sizes == size]]
         return found
 
     def sums(self, piece: Piece, per_step: float) -> FloatArray:
@@ -134,25 +177,44 @@ class Running(BoundedSum):
     @property
     def cell_count(self) -> int:
         """Cells that a record can be in: one more than points."""
-        return len(self._columns.vectors)
+        return self.size + 1
 
     def from_counts(self, counts: FloatArray, per_step: float) -> FloatArray:
         """The sums of records that count once, from their numbers (slots, cells)."""
-        found: FloatArray = counts @ np.trunc(self._columns.vectors * per_step)
+        found = np.zeros((len(counts), self.width))
+        for size, own in self._by_size.items():
+            vectors = self._columns(size).vectors
+            if self.sizes:
+                vectors = vectors * self._stretch(size)
+            found[own, : vectors.shape[1]] = counts[own, : size + 1] @ np.trunc(vectors * per_step)
         return found
 
     def natural(self, vectors: FloatArray) -> FloatArray:
         """C once more; the total is the last running sum where it is not public."""
-        running = vectors @ self._columns.root.T
-        if self.schema.counted:
-            return np.concatenate([running[:, -1:], running[:, :-1]], axis=1)
-        total = np.full((len(running), 1), float(self.schema.n or 0))
-        return np.concatenate([total, running], axis=1)
+        if not self.schema.counted:
+            running = vectors @ self._columns(self.size).root.T
+            total = np.full((len(running), 1), float(self.schema.n or 0))
+            return np.concatenate([total, running], axis=1)
+        found = np.empty((len(vectors), 1 + self.size))
+        for size, own in self._by_size.items():
+            root = self._columns(size).root
+            running = (vectors[own, : size + 1] @ root.T) / self._stretch(size)
+            found[own, 0] = running[:, -1]
+            found[own, 1 : 1 + size] = running[:, :-1]
+            found[own, 1 + size :] = running[:, -1:]
+        return found
 
     @property
     def covariance(self) -> NoiseCovariance:
         """Of the rows of C."""
-        return self._columns.covariance
+        return self._columns(self.size).covariance
+
+    def covariance_in(self, slot: int) -> NoiseCovariance | None:
+        """Of the rows of the C of its points."""
+        if not self.sizes:
+            return None
+        size = self.size_in(slot)
+        return self._columns(size).covariance.times(self._stretch(size) ** -2)
 
     def noise_along(self, noisy: NoisySums, slot: int, running: FloatArray, total: float) -> float:
         """The variance that noise gives ``running`` @ running sums + ``total`` * all records."""
@@ -160,7 +222,8 @@ class Running(BoundedSum):
             weights = np.append(total, running)
             return noisy.between((slot, slot), weights, weights)
         weights = np.append(running, total) if self.schema.counted else running
-        return float(noisy.variances[slot]) * float(((weights @ self._columns.root) ** 2).sum())
+        root = self._columns(self.size).root
+        return float(noisy.variances[slot]) * float(((weights @ root) ** 2).sum())
 
 
 #: The part of its own budget that a curve of quantiles spends in the first of two rounds.
@@ -169,29 +232,63 @@ FIRST_SHARE = 0.4
 
 @dataclass(frozen=True)
 class QuantileCurve(Running):
-    """Numbers of records up to the points of ``grid``, the same in every slot."""
+    """Numbers of records up to the points of ``grid``, or of every slot's own grid."""
 
     schema: PublicSchema
     columns: tuple[int, ...]
     grid: tuple[float, ...]
-    first_share: ClassVar[float] = FIRST_SHARE
+    #: A grid for every slot, none with more points than ``grid``; empty where all have that.
+    own: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def first_share(self) -> float:  # type: ignore[override]
+        """Less than all where a second round looks closer: with clusters it tells the errors."""
+        return 1.0 if self.schema.largest_cluster is not None else FIRST_SHARE
 
     @property
     def size(self) -> int:
         """All of the grid."""
         return len(self.grid)
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the slots' own grids."""
+        return tuple(map(len, self.own))
+
+    def grid_in(self, slot: int) -> tuple[float, ...]:
+        """The grid of one slot."""
+        return self.own[slot] if self.own else self.grid
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The points of every slot (slots, size), without end where there are no more."""
+        found = np.full((self.schema.slots, self.size), np.inf)
+        for slot in range(self.schema.slots):
+            points = self.grid_in(slot)
+            found[slot, : len(points)] = points
+        return found
+
     def cells(self, values: FloatArray, slots: IntArray) -> IntArray:
         """By bisection."""
-        return np.searchsorted(np.array(self.grid), values[:, 0], side="left")
+        if not self.own:
+            return np.searchsorted(np.array(self.grid), values[:, 0], side="left")
+        found = np.empty(len(values), dtype=np.int64)
+        for slot in np.unique(slots).tolist():
+            here = slots == slot
+            found[here] = np.searchsorted(np.array(self.own[slot]), values[here, 0], side="left")
+        return found
 
 
 @dataclass(frozen=True, eq=False)
 class QuantileWindow(Running):
-    """Numbers of records up to some points of a curve's grid: ``places`` (slots, size), rising."""
+    """Numbers of records up to some points of a curve's grid: ``places`` (slots, size), rising.
+
+    Where slots have fewer, ``sizes`` says how many, and what follows in ``places`` is not used.
+    """
 
     curve: QuantileCurve
     places: IntArray
+    sizes: tuple[int, ...] = ()
     schema: PublicSchema = field(init=False)
     columns: tuple[int, ...] = field(init=False)
 
@@ -204,10 +301,112 @@ class QuantileWindow(Running):
         """Points of every slot."""
         return int(self.places.shape[1])
 
+    def places_in(self, slot: int) -> IntArray:
+        """The places of one slot on its grid."""
+        return np.asarray(self.places[slot, : self.size_in(slot)])
+
+    def points_in(self, slot: int) -> FloatArray:
+        """The points of one slot."""
+        return np.array(self.curve.grid_in(slot))[self.places_in(slot)]
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The points of every slot (slots, size), without end where there are no more."""
+        found = np.full(self.places.shape, np.inf)
+        for slot in range(self.schema.slots):
+            found[slot, : self.size_in(slot)] = self.points_in(slot)
+        return found
+
     def cells(self, values: FloatArray, slots: IntArray) -> IntArray:
         """By looking at all of the slot's own."""
-        points = np.array(self.curve.grid)[self.places]
-        return np.asarray((points[slots] < values[:, :1]).sum(axis=1))
+        return np.asarray((self.points[slots] < values[:, :1]).sum(axis=1))
+
+
+# With clusters the second round tells errors instead: as Woodruff (1952, JASA 47) has it, those of
+# the share of records up to the quantile, by squared sums of 1[y <= g] - F within clusters, g
+# the grid point that the first round has found. The whole curve varies as many times as much as
+# without clusters as the share at g does. Every number is in [-1, 1]: ``queries.py`` says what
+# follows for the squares.
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileSquares(BoundedSum):
+    """Squared sums within clusters of 1[y <= g] - F, g and F (slots, quantiles) being public."""
+
+    tells_records: ClassVar[bool] = False
+    curve: QuantileCurve
+    shares: tuple[float, ...]  # of the quantiles
+    points: FloatArray
+    heights: FloatArray
+    schema: PublicSchema = field(init=False)
+    columns: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "heights", np.clip(self.heights, 0.0, 1.0))
+        object.__setattr__(self, "schema", self.curve.schema)
+        object.__setattr__(self, "columns", self.curve.columns)
+
+    @property
+    def width(self) -> int:
+        """One for each quantile."""
+        return len(self.shares)
+
+    @property
+    def radius(self) -> float:
+        """Proved in ``queries.py``."""
+        length = math.sqrt(self.width)
+        return radius_of_squares(self.schema, length, length)
+
+    @property
+    def diameter(self) -> float:
+        """Proved in ``queries.py``."""
+        if not self.schema.whole_clusters:
+            return 2.0 * self.radius
+        return self.radius if self.width == 1 else math.sqrt(2.0) * self.radius
+
+    def natural(self, vectors: FloatArray) -> FloatArray:
+        """As they are."""
+        return vectors
+
+    @property
+    def covariance(self) -> NoiseCovariance:
+        """Independent."""
+        return NoiseCovariance(np.zeros(self.width), np.ones(self.width))
+
+    def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
+        """The influences of records."""
+        return np.asarray((values[:, :1] <= self.points[slots]) - self.heights[slots])
+
+    def sums(self, piece: Piece, per_step: float) -> FloatArray:
+        """Of clusters."""
+        return squares_in_clusters(self, piece, piece.values, per_step)
+
+
+@dataclass(frozen=True, eq=False)
+class UpToPoints:
+    """1, and whether a record is up to each of some points: terms for ``domains.py``."""
+
+    schema: PublicSchema
+    columns: tuple[int, ...]
+    points: tuple[float, ...]
+    about_clipping: ClassVar[bool] = False
+
+    def terms(self, values: FloatArray) -> FloatArray:
+        """Of every record."""
+        up = values[:, :1] <= np.array(self.points)
+        return np.concatenate([np.ones((len(values), 1)), up], axis=1)
+
+    def extremes(self) -> FloatArray:
+        """A record of every cell between the points."""
+        return self.terms(np.array([[*self.points, math.inf]]).T)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileInfluences(DomainInfluences):
+    """Squared influences on shares of groups up to ``places`` (groups, quantiles) of the grid."""
+
+    shares: tuple[float, ...] = ()
+    places: IntArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,6 +473,9 @@ class NoisyCurve(NamedTuple):
     heights: FloatArray
     noise: FloatArray
     factor: FloatArray
+    #: Of the sampling errors, and whether noise hides those of clusters.
+    degrees_of_freedom: float = math.inf
+    noise_dominated: bool = False
 
 
 def may_reach(heights: FloatArray, errors: FloatArray, p: float) -> tuple[int, int]:
@@ -298,6 +500,8 @@ class ReleasedQuantile(NeedsQuantiles):
     p: float
     grid: tuple[float, ...]
     called: str
+    #: A grid for every slot; empty where all have ``grid``.
+    own: tuple[tuple[float, ...], ...] = ()
     smooth: ClassVar[bool] = False
 
     @property
@@ -317,7 +521,7 @@ class ReleasedQuantile(NeedsQuantiles):
     @cached_property
     def sums(self) -> QuantileCurve:
         """Running counts on the grid."""
-        return QuantileCurve(self.schema, self.columns, self.grid)
+        return QuantileCurve(self.schema, self.columns, self.grid, self.own)
 
     @property
     def support(self) -> Support:
@@ -328,7 +532,9 @@ class ReleasedQuantile(NeedsQuantiles):
     @property
     def two_rounds(self) -> bool:
         """Where the records can be read twice and a second round can leave points out; strata have
-        their points in common."""
+        their points in common. With clusters it tells the errors."""
+        if self.schema.largest_cluster is not None:
+            return True
         return not self.schema.once and not self.schema.shares and len(self.grid) > NEAR
 
     @property
@@ -340,32 +546,101 @@ class ReleasedQuantile(NeedsQuantiles):
         """The points where the quantiles can be, in every slot."""
         needed = (one for one in together if isinstance(one, NeedsQuantiles))
         shares = list(dict.fromkeys(p for one in needed for p in one.shares))
-        count = min(NEAR * len(shares), len(self.grid))
-        places = np.empty((self.schema.slots, count), dtype=np.int64)
+        if self.schema.largest_cluster is not None:
+            return self._squares(first, tuple(shares))
+        part, most = self.sums, NEAR * len(shares)
+        places = np.zeros((self.schema.slots, min(most, part.size)), dtype=np.int64)
         for slot in range(self.schema.slots):
             curve = noisy_curve(SlotRelease(self.schema, first, None, slot, 0.0), first)
-            places[slot] = _around(curve, shares, len(self.grid), count)
-        return QuantileWindow(self.sums, places)
+            size = part.size_in(slot)
+            places[slot, : min(most, size)] = _around(curve, shares, size, min(most, size))
+        return QuantileWindow(part, places, tuple(min(most, size) for size in part.sizes))
+
+    def _squares(self, first: NoisySums, shares: tuple[float, ...]) -> BoundedSum:
+        """What clusters do to the shares of records up to the quantiles."""
+        schema, part = self.schema, self.sums
+        every = [SlotRelease(schema, first, None, slot, 0.0) for slot in range(schema.slots)]
+        if schema.domains:
+            return self._influences(every, shares)
+        # Those in no listed stratum have no share, and nothing is read off them.
+        read = every[: len(schema.shares) or None]
+        curves = [*(noisy_curve(at, first) for at in read), *(None for _ in every[len(read) :])]
+        points, heights = (np.empty((schema.slots, len(shares))) for _ in range(2))
+        together = None
+        if schema.shares:  # one place for all strata
+            known = [(x, one) for x, one in zip(schema.shares, curves, strict=False) if one]
+            if known:
+                together = np.sum([x * one.heights for x, one in known], axis=0)
+                together /= math.fsum(x for x, _ in known)
+        for slot, curve in enumerate(curves):
+            grid = part.grid_in(slot)
+            rising = None if curve is None else _monotone(curve.heights)
+            for j, p in enumerate(shares):
+                where = _monotone(together) if together is not None else rising
+                place = len(grid) // 2 if where is None else _first(where >= p)
+                place = min(place, len(grid) - 1)
+                points[slot, j] = grid[place]
+                heights[slot, j] = p if rising is None else rising[place]
+        return QuantileSquares(part, shares, points, heights)
+
+    def _influences(self, every: Sequence[SlotRelease], shares: tuple[float, ...]) -> BoundedSum:
+        """The same for all groups within strata."""
+        schema, first = self.schema, every[0].first
+        groups, count = domains_of(schema), len(schema.shares)
+        strata = every[schema.slices[-1]][:count]
+        weights = np.array(schema.shares) / np.maximum([at.records for at in strata], 1e-9)
+        places = np.full((len(groups), len(shares)), len(self.grid) // 2)
+        found = np.zeros((len(groups), len(shares), 2))  # what F and the group are multiplied by
+        for d, slots in enumerate(groups):
+            curve = self.curve_of_group([every[slot] for slot in slots[:count]], strata)
+            if curve is None:  # nothing will be known
+                continue
+            rising = np.clip(_monotone(curve.heights), 0.0, 1.0)
+            inside = float(weights @ first.sums[slots[:count], 0])
+            for j, p in enumerate(shares):
+                places[d, j] = min(_first(rising >= p), len(rising) - 1)
+                found[d, j] = 1.0 / inside, -rising[places[d, j]] / inside
+        used = np.unique(places)
+        along = np.zeros((len(groups), len(shares), 1 + len(used)))
+        along[:, :, 0] = found[:, :, 1]
+        at = 1 + np.searchsorted(used, places)
+        np.put_along_axis(along, at[:, :, None], found[:, :, :1], axis=2)
+        terms = UpToPoints(schema, self.columns, tuple(np.array(self.grid)[used].tolist()))
+        chosen = replace(first, sums=first.sums[:, [0, *(1 + used)]])
+        made = DomainInfluences.at(terms, chosen, np.clip(along, -1e100, 1e100))
+        return QuantileInfluences(made.part, made.along, made.centres, shares, places)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """By the grid points at which F may reach p."""
-        curve = noisy_curve(at, at.first)
+        curve, grid = noisy_curve(at, at.first), self.sums.grid_in(at.slot)
         if curve is None:
             yield "", vacuous_interval(self.support)
             return
-        places, whole = (
-            np.arange(len(self.grid)),
-            values_are_whole(self._column, self.grid, _monotone(curve.heights)),
-        )
-        closer = None if at.second is None else noisy_curve(at, at.second)
-        if (
-            closer is not None
-            and at.second is not None
-            and isinstance(at.second.part, QuantileWindow)
-        ):
-            places = at.second.part.places[at.slot]
-            curve = _averaged(curve, closer, places)
-        yield "", self._interval(curve, at.level, places, whole)
+        places = np.arange(len(grid))
+        whole = values_are_whole(self._column, grid, _monotone(curve.heights))
+        if at.second is not None and isinstance(at.second.part, QuantileWindow):
+            closer = noisy_curve(at, at.second)
+            if closer is not None:
+                places = at.second.part.places_in(at.slot)
+                curve = _averaged(curve, closer, places)
+        found = self._enlarged(curve, self._effect(at))
+        yield "", self._interval(found, at.level, places, whole, grid=grid)
+
+    def _effect(self, at: SlotRelease) -> Spread:
+        """How many times as much shares vary as without clusters."""
+        if at.second is None or not isinstance(at.second.part, QuantileSquares):
+            return Spread(1.0, 0.0)
+        k = at.second.part.shares.index(self.p)
+        return effect_on_share(at, float(at.second.part.heights[at.slot, k]), k)
+
+    def _enlarged(self, curve: NoisyCurve, effect: Spread) -> NoisyCurve:
+        """With clusters; the least noise is counted in the degrees of freedom."""
+        factor, noise = curve.factor * effect.sampling, float(curve.noise.min())
+        sampling = self.p * (1.0 - self.p) * float(factor.max())
+        freedom = effect.degrees_of_freedom
+        if sampling > 0:
+            freedom *= ((sampling + noise) / sampling) ** 2
+        return NoisyCurve(curve.heights, curve.noise, factor, freedom, effect.noise_dominated)
 
     def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
         """The distribution function of the population is sum W_h F_h."""
@@ -374,17 +649,23 @@ class ReleasedQuantile(NeedsQuantiles):
             return
         shares = self.schema.shares
         curves = [noisy_curve(at, at.first) for at in slots]
-        known = [(share, one) for share, one in zip(shares, curves, strict=True) if one is not None]
         unknown = math.fsum(x for x, one in zip(shares, curves, strict=True) if one is None)
         if unknown > MOST_UNKNOWN:
             yield "", vacuous_interval(self.support)
             return
         heights, noise, sampling = np.zeros((3, len(self.grid)))
-        for share, own in known:
+        variances, hidden = [], False
+        for at, share, own in zip(slots, shares, curves, strict=True):
+            if own is None:
+                continue
             inside = np.clip(_monotone(own.heights), 0.0, 1.0)
+            effect = self._effect(at)
+            each = share**2 * own.factor * effect.sampling * inside * (1.0 - inside)
             heights += share * own.heights
             noise += share**2 * own.noise
-            sampling += share**2 * own.factor * inside * (1.0 - inside)
+            sampling += each
+            variances.append((float(each.max()), effect.degrees_of_freedom))
+            hidden = hidden or effect.noise_dominated
         places, whole = (
             np.arange(len(self.grid)),
             values_are_whole(self._column, self.grid, _monotone(heights)),
@@ -392,7 +673,7 @@ class ReleasedQuantile(NeedsQuantiles):
         sampling /= self.p * (1.0 - self.p)
         # F of a stratum that is not known is anywhere in [0, 1].
         heights += 0.5 * unknown
-        both = NoisyCurve(heights, noise, sampling)
+        both = NoisyCurve(heights, noise, sampling, satterthwaite(variances), hidden)
         found = self._interval(both, slots[0].level, places, whole, 0.5 * unknown)
         few = [name for name, one in zip(self.schema.strata, curves, strict=False) if one is None]
         yield "", replace(found, flags=(*found.flags, *(f"{name}: {FEW}" for name in few)))
@@ -404,14 +685,34 @@ class ReleasedQuantile(NeedsQuantiles):
 
         z = 1_d (1[y <= g] - F); its squares sum up to (1 - 2 F) F_h + F^2 for every record.
         """
-        curve = self._curve_of_group(inside, strata)
+        curve = self.curve_of_group(inside, strata)
         if curve is None:
             yield "", vacuous_interval(self.support)
             return
         whole = values_are_whole(self._column, self.grid, _monotone(curve.heights))
-        yield "", self._interval(curve, strata[0].level, np.arange(len(self.grid)), whole)
+        found = self._enlarged(curve, self._effect_in_domain(curve, inside, strata))
+        yield "", self._interval(found, strata[0].level, np.arange(len(self.grid)), whole)
 
-    def _curve_of_group(
+    def _effect_in_domain(
+        self, curve: NoisyCurve, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Spread:
+        """The same, by the variance of the share up to the quantile over all strata."""
+        second = strata[0].second
+        if second is None or not isinstance(second.part, QuantileInfluences):
+            return Spread(1.0, 0.0)
+        k = second.part.shares.index(self.p)
+        slots = [at.slot for at in inside]
+        groups = domains_of(self.schema)
+        group = next(d for d, own in enumerate(groups) if own[: len(slots)] == slots)
+        weights = np.array(self.schema.shares) / [at.records for at in strata]
+        sampling, error, doubt = sampled(inside, strata, weights, k)
+        plain = float(curve.factor[second.part.places[group, k]]) * self.p * (1.0 - self.p)
+        if not plain > 0.0:
+            return Spread(1.0, 0.0)
+        found = released_spread(sampling / plain, error / plain, 0.0, doubt / plain**2)
+        return replace(found, sampling=max(found.sampling, 1.0))
+
+    def curve_of_group(
         self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
     ) -> NoisyCurve | None:
         """None where the strata or the group do not stand out of the noise."""
@@ -445,18 +746,27 @@ class ReleasedQuantile(NeedsQuantiles):
         return NoisyCurve(heights, noise / share**2, factor)
 
     def _interval(
-        self, curve: NoisyCurve, level: float, places: IntArray, whole: bool, beside: float = 0.0
+        self,
+        curve: NoisyCurve,
+        level: float,
+        places: IntArray,
+        whole: bool,
+        beside: float = 0.0,
+        grid: tuple[float, ...] = (),
     ) -> Interval:
         """From the curve at ``places`` of the grid, off by at most ``beside`` besides."""
         lower, upper = self.support
+        grid = grid or self.grid
         sampling = self.p * (1.0 - self.p) * curve.factor
         c = float(ndtri(0.5 + 0.5 * level))
+        if math.isfinite(curve.degrees_of_freedom):
+            c = Spread(0.0, 0.0, curve.degrees_of_freedom).quantile(level)
         errors = c * np.sqrt(curve.noise + sampling) + beside
-        every = np.array([*self.grid, upper])
+        every = np.array([*grid, upper])
         points = every[[*places, places[-1] + 1]]
         first, last = may_reach(curve.heights, errors, self.p)
         low = float(points[first - 1]) if first else float(points[0])
-        if first == 0 and places[0] == 0 and self.grid[0] > lower:
+        if first == 0 and places[0] == 0 and grid[0] > lower:
             low = lower
         high = float(points[last])
         if (low, high) == (lower, upper):
@@ -466,7 +776,8 @@ class ReleasedQuantile(NeedsQuantiles):
         here = min(_first(monotone >= self.p), len(curve.noise) - 1)
         own = float(curve.noise[here])
         share = own / float(curve.noise[here] + sampling[here]) if own > 0 else 0.0
-        return Interval(value, (high - low) / (2.0 * c), (low, high), share)
+        flags = (ROUGH,) if curve.noise_dominated else ()
+        return Interval(value, (high - low) / (2.0 * c), (low, high), share, flags)
 
     def _value(self, curve: FloatArray, points: FloatArray, whole: bool) -> float:
         """The grid point where the curve reaches p; evenly between two, unless values are whole."""
@@ -481,20 +792,69 @@ class ReleasedQuantile(NeedsQuantiles):
         return float(round(found)) if declared else found
 
 
+def simulated_interval(
+    request: ReleasedQuantile,
+    shares: FloatArray,
+    size: int,
+    noise: float,
+    level: float,
+    rng: np.random.Generator,
+) -> Interval:
+    """Of a group of ``size`` records that are made up, with ``shares`` in the cells of the grid.
+
+    ``noise`` is the variance of the noise over the squared radius, with all of the budget.
+    """
+    grid, twice = request.grid, len(request.grid) > NEAR and not request.schema.once
+    running = np.cumsum(rng.multinomial(size, shares)).astype(np.float64)
+
+    def released(places: IntArray, budget: float) -> NoisyCurve | None:
+        part = _columns(len(places), True)
+        variance = noise * part.radius**2 / budget
+        found = running[[*places, len(grid)]]
+        found = found + math.sqrt(variance) * (part.root @ rng.normal(size=len(found)))
+        unsampled = request.schema.unsampled(size)
+        return _curve_of(found[-1], found[:-1], part.covariance.times(variance), unsampled)
+
+    places = np.arange(len(grid))
+    curve = released(places, FIRST_SHARE if twice else 1.0)
+    if curve is None:
+        return vacuous_interval(request.support)
+    if twice:
+        places = _around(curve, [request.p], len(grid), NEAR)
+        closer = released(places, 1.0 - FIRST_SHARE)
+        if closer is None:
+            return vacuous_interval(request.support)
+        curve = _averaged(curve, closer, places)
+    return request._interval(curve, level, places, request._column.whole)
+
+
+def _curve_of(
+    records: float,
+    running: FloatArray,
+    noise: NoiseCovariance,
+    unsampled: float,
+    squares: float | None = None,
+) -> NoisyCurve | None:
+    """F by numbers of records up to some points and of all; None where noise hides the latter."""
+    if not records > max(CLEARLY * math.sqrt(noise.own[0]), 1e-9):
+        return None
+    curve = running / records
+    variance = noise.own[1:] - 2.0 * curve * noise.first[1:]
+    variance = np.maximum(variance + curve**2 * noise.own[0], 0.0) / records**2
+    factor = unsampled * (records if squares is None else squares) / records**2
+    return NoisyCurve(curve, variance, np.full(len(curve), factor))
+
+
 def noisy_curve(at: SlotRelease, noisy: NoisySums) -> NoisyCurve | None:
     """F of one slot by one of the rounds; None where there are too few records for the noise.
 
     The first round has the weights, whichever is read.
     """
-    records, noise = float(noisy.sums[at.slot, 0]), noisy.noise_in(at.slot)
-    if not records > max(CLEARLY * math.sqrt(noise.own[0]), 1e-9):
-        return None
-    curve = noisy.sums[at.slot, 1:] / records
-    variance = noise.own[1:] - 2.0 * curve * noise.first[1:]
-    variance = np.maximum(variance + curve**2 * noise.own[0], 0.0) / records**2
-    unsampled = replace(at, first=noisy).unsampled
-    factor = unsampled * at.squared_weights / records**2
-    return NoisyCurve(curve, variance, np.full(len(curve), factor))
+    noise = noisy.noise_in(at.slot)
+    records, running = float(noisy.sums[at.slot, 0]), noisy.sums[at.slot, 1 : len(noise.own)]
+    return _curve_of(
+        records, running, noise, replace(at, first=noisy).unsampled, at.squared_weights
+    )
 
 
 def _around(curve: NoisyCurve | None, shares: Sequence[float], size: int, count: int) -> IntArray:
@@ -689,6 +1049,8 @@ def _inside(heights: FloatArray, points: FloatArray, right: IntArray, level: flo
 # 0.0055, 0.0005 and 0.00006 standard deviations for K = 8, 16, 32 and 64.
 
 
+#: The word for a grid that is chosen by the sizes of groups.
+BY_SIZES = "sizes"
 #: Grid points if nothing is said, and the most that are accepted.
 DEFAULT_GRID = 64
 LARGEST_GRID = 1024
@@ -808,12 +1170,14 @@ class Quantile(Statistic):
     ----------
     p : float
         The share, above 0 and below 1.
-    grid : int or sequence of float, default=None
+    grid : int, sequence of float or "sizes", default=None
         The number K of evenly spaced points inside the range, at most 1024, or the points
         themselves, of which the first may be ``lower``. Public: the data must not choose it. None
         means the whole numbers of a range between two of them up to 128 apart, with even parts
         between them where it is short, and 64 even steps otherwise; in one release a finer grid.
-        Few points near where the quantile is carry less noise, which small groups need.
+        Few points near where the quantile is carry less noise, which small groups need: "sizes",
+        in one release, chooses the number for every group by its public size
+        (:class:`mustdp.types.Groups`).
     columns : str, int or sequence, default=None
         The columns it reads, by name or position; None means all that are given.
 
@@ -824,10 +1188,11 @@ class Quantile(Statistic):
     """
 
     p: float
-    grid: int | tuple[float, ...] | None = None
+    grid: int | tuple[float, ...] | str | None = None
     columns: tuple[str | int, ...] | None = None
     name = "quantile"
     usage = "quantile:P[:GRID]"
+    about = "GRID: points, their number, or sizes"
     example = "quantile:0.7"
     in_domains = True
 
@@ -845,20 +1210,16 @@ class Quantile(Statistic):
         """The share, and the grid where there is one."""
         return repr(self.p) if self.grid is None else f"{self.p!r}:{_written_grid(self.grid)}"
 
-    def check_survey(self, schema: PublicSchema) -> None:
-        """Clusters have no proven errors here."""
-        if schema.largest_cluster is not None:
-            raise InvalidParameter.refusing(
-                "statistic",
-                "must not be a quantile with clusters: ask for proportion:<=X at places X",
-                repr(self.written),
-            )
-
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """On its own grid, or on one that fits the range."""
         column = schema.columns[columns[0]]
-        own = self.grid is not None
-        grid = self._points(column.numeric) if own else grid_for(column.numeric, column.whole)
+        if self.grid == BY_SIZES and column.grids:
+            one, own = max(column.grids, key=len), column.grids if len(column.grids) > 1 else ()
+            return ReleasedQuantile(schema, columns, self.p, one, self._called(), own)
+        own_points = self.grid not in (None, BY_SIZES)
+        grid = (
+            self._points(column.numeric) if own_points else grid_for(column.numeric, column.whole)
+        )
         return ReleasedQuantile(schema, columns, self.p, grid, self._called())
 
     def _called(self) -> str:
@@ -866,7 +1227,7 @@ class Quantile(Statistic):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", checks.real("p", self.p, above=0.0, below=1.0))
-        if self.grid is None:
+        if self.grid is None or self.grid == BY_SIZES:
             pass
         elif np.ndim(self.grid) == 0:
             checks.integer("grid", self.grid, 1, LARGEST_GRID)
@@ -884,6 +1245,14 @@ class Quantile(Statistic):
         """Halves of either sign at every grid point, added up."""
         return Shape(in_a_ball=True)
 
+    def check_bootstrap(self) -> None:
+        """Sizes of groups are those of a release."""
+        if self.grid == BY_SIZES:
+            raise InvalidParameter.refusing(
+                "statistic", f"must have a grid other than {BY_SIZES!r} here", repr(self.written)
+            )
+        super().check_bootstrap()
+
     def _on(self, public: SubsetSchema) -> Query:
         grid = self._points(public.ranges[0])
         whole = self.grid is None and _fitting(public.ranges[0])[1]
@@ -894,6 +1263,10 @@ class Quantile(Statistic):
             points = np.array(_fitting(column)[0])
         elif isinstance(self.grid, tuple):
             points = np.array(self.grid)
+        elif isinstance(self.grid, str):
+            raise InvalidParameter(
+                "grids must be chosen by the sizes of groups before they are used"
+            )
         else:
             points = column.lower + column.width * (np.arange(1, self.grid + 1) / (self.grid + 1))
         inside = column.lower <= points[0] and points[-1] < column.upper
@@ -908,14 +1281,18 @@ class Quantile(Statistic):
         return f"quantile {self.p:g}"
 
 
-def _read_grid(text: str, whole: str) -> int | tuple[float, ...]:
+def _read_grid(text: str, whole: str) -> int | tuple[float, ...] | str:
     """A number of points, or the points, in the argument of a statistic written as ``whole``."""
+    if text == BY_SIZES:
+        return text
     found = tuple(read_number(whole, one) for one in text.split(","))
     return int(found[0]) if len(found) == 1 and found[0].is_integer() else found
 
 
-def _written_grid(grid: int | tuple[float, ...]) -> str:
+def _written_grid(grid: int | tuple[float, ...] | str) -> str:
     """As :func:`_read_grid` reads it."""
+    if isinstance(grid, str):
+        return grid
     return ",".join(map(repr, grid)) if isinstance(grid, tuple) else repr(grid)
 
 
@@ -937,7 +1314,7 @@ class Median(Quantile):
 
     Parameters
     ----------
-    grid : int or sequence of float, default=None
+    grid : int, sequence of float or "sizes", default=None
         As in :class:`Quantile`.
     columns : str, int or sequence, default=None
         The columns it reads, by name or position; None means all that are given.
@@ -951,6 +1328,7 @@ class Median(Quantile):
     p: float = field(default=0.5, init=False)
     name = "median"
     usage = "median[:GRID]"
+    about = ""
     example = ""
 
     @classmethod

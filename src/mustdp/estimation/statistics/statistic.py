@@ -26,9 +26,11 @@ from mustdp.estimation.result import (
     UNBOUNDED,
     Interval,
     ReleasedEstimate,
+    Spread,
     Support,
     over_strata,
     released_estimate,
+    released_spread,
 )
 from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
 from mustdp.estimation.tables import OTHER, TOTAL
@@ -194,7 +196,8 @@ class Statistic(ABC):
         unproved = not schema.domains and (schema.weighted or grouped)
         if schema.largest_cluster is not None and unproved:
             reason = (
-                "must not be a total with clusters and weights or groups: ask for means and "
+                "must not be a total with clusters and weights or groups, unless strata and "
+                "population are given (one stratum with the share 1 will do): ask for means and "
                 "proportions, or for a contingency table that has the groups as a column"
             )
         if schema.shares and (not math.isfinite(schema.population) or schema.census):
@@ -410,6 +413,29 @@ class SlotRelease:
         larger than needed.
         """
         return max(self.records / float(self.schema.largest_cluster or 1), 2.0)
+
+
+def effect_on_share(at: SlotRelease, inside: float, k: int) -> Spread:
+    """How many times as much a share varies as one of records without clusters; at least one.
+
+    ``inside`` is the share, k the place of its squared influences in the second round. At most the
+    size m of the largest cluster, as (sum of m numbers)^2 <= m sum of squares; all of it times K /
+    (K - 1), as it comes from K clusters, with K - 1 degrees of freedom.
+    """
+    second, most = at.second, float(at.schema.largest_cluster or 1)
+    if second is None:
+        return Spread(1.0, 0.0)
+    binomial = at.squared_weights * inside * (1.0 - inside)
+    found = most**2 * float(second.sums[at.slot, k])
+    error = most**2 * math.sqrt(float(second.noise_in(at.slot).own[k]))
+    if not binomial > error / most:
+        return Spread(most, 0.0, noise_dominated=True)
+    count = at.clusters
+    deflated = (count - 1.0) / count * binomial
+    doubt = 2.0 * (found / deflated) ** 2 / (count - 1.0)
+    spread = released_spread(found / deflated, error / deflated, 0.0, doubt)
+    largest = most * count / (count - 1.0)
+    return replace(spread, sampling=min(max(spread.sampling, 1.0), largest))
 
 
 @dataclass(frozen=True)
