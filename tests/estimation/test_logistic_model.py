@@ -18,7 +18,7 @@ from mustdp.estimation.statistics.logistic_model import (
     LastScores,
     LogisticModelRequest,
     Scores,
-    reach,
+    squared_sensitivities,
 )
 from mustdp.numerics.arrays import FloatArray
 from mustdp.types import Relation
@@ -233,7 +233,7 @@ def test_two_records_are_no_farther_apart_than_proved(c: float, h: float, m: flo
     lengths = a**2 + h**2 * w**2 + m**2 * a**4
     apart = lengths + b**2 + h**2 * v**2 + m**2 * b**4
     apart += 2 * a * b * t - 2 * h**2 * w * v * t**2 - 2 * m**2 * (a * b * t) ** 2
-    radius, diameter = reach(c, h, m)
+    radius, diameter = squared_sensitivities(c, h, m)
     assert 0.97 * radius < lengths.max() <= radius
     assert 0.97 * diameter < apart.max() <= diameter
     if c == 1.0 and h < 2.0:  # the curvature adds hardly anything to what scores alone move

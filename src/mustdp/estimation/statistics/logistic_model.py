@@ -23,8 +23,8 @@ has contributions with shorter b and with weights s in [0, 1] in it, too: for s 
 they have u a for a and no more than u w for w, as s |b|^2/k <= u; q falls with w. D^2 grows with a
 while 2 m^2 <= 1. Over cells of q, a is bounded by its largest, w in squares by its largest and in
 products by its smallest value, and the largest over t of what is left, A t - B t^2, is A^2/(4 B) or
-A - B. :func:`reach` is the largest over all pairs of cells; the radius alike. For c near 1 and h =
-m = 0 it is the 4 of the scores alone, and the matrices add hardly anything to it.
+A - B. :func:`squared_sensitivities` takes the largest over all pairs of cells; the radius alike.
+For c near 1 and h = m = 0 it is the 4 of the scores alone, and the matrices add hardly anything.
 
 *Estimate.* The first round gives least squares. They are brought to the scale of log odds, as
 for two normal groups (Haggstrom 1983, J. Bus. Econ. Statist. 1): slopes are divided by the
@@ -90,10 +90,10 @@ UNSETTLED = "Newton's steps had not settled: the interval is the whole possible 
 
 
 @lru_cache(maxsize=256)
-def reach(c: float, h: float, m: float = 0.0) -> tuple[float, float]:
+def squared_sensitivities(c: float, h: float, m: float = 0.0) -> tuple[float, float]:
     """Squares of radius and diameter over k, proved above; m is at most the root of 1/2.
 
-    >>> [round(x, 2) for x in reach(1.0, 1.0, 0.5)]
+    >>> [round(x, 2) for x in squared_sensitivities(1.0, 1.0, 0.5)]
     [1.32, 4.0]
     """
     if not (0.0 < c <= 1.0 and h >= 0.0 and 0.0 <= m <= 0.7):
@@ -145,20 +145,20 @@ class Scores(OfDesign):
         return len(self.design.basis) + len(self.products) * len(self._parts)
 
     @cached_property
-    def _reach(self) -> tuple[float, float]:
+    def _squares(self) -> tuple[float, float]:
         """Of the slot where scores are cut the most."""
         smallest = math.floor(float(self.largest.min()) * _ROUNDED) / _ROUNDED
-        return reach(smallest, *self._parts)
+        return squared_sensitivities(smallest, *self._parts)
 
     @property
     def radius(self) -> float:
         """Proved above."""
-        return math.sqrt(self.design.most_active * self._reach[0]) * _SLACK
+        return math.sqrt(self.design.most_active * self._squares[0]) * _SLACK
 
     @property
     def diameter(self) -> float:
         """Proved above."""
-        return math.sqrt(self.design.most_active * self._reach[1]) * _SLACK
+        return math.sqrt(self.design.most_active * self._squares[1]) * _SLACK
 
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """One product after the other, so that no rounding depends on where a row stands."""
