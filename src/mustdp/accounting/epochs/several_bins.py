@@ -514,9 +514,9 @@ class SeenSum:
             total = np.zeros(ways.size)
             for one in self._patterns:
                 copies = tuple(sign * c for c in one.copies)
-                for move in set(copies) - set(ratios):
-                    law, off = cells.law(move * self._shift)
-                    ratios[move] = (law.masses / plain.masses)[which]
+                for new in set(copies) - set(ratios):
+                    law, off = cells.law(new * self._shift)
+                    ratios[new] = (law.masses / plain.masses)[which]
                     worst = max(worst, off)
                 placed = set(itertools.permutations((*copies, *(None,) * (steps - len(copies)))))
                 for where in sorted(placed, key=str):
@@ -535,9 +535,8 @@ class SeenSum:
         q = np.cumsum(q[order]) * (1.0 + error)
         # Evenly by the logarithm of what is rejected, so that rare outcomes are told apart.
         last = int(np.searchsorted(p, 1.0 - 2.0 * error)) or 1
-        kept = np.searchsorted(
-            np.log(p[:last]), np.linspace(-40.0, math.log(p[last - 1]), _JOINT_TESTS)
-        )
+        logs = np.log(np.maximum(p[:last], 1e-300))
+        kept = np.searchsorted(logs, np.linspace(-40.0, float(logs[-1]), _JOINT_TESTS))
         kept = np.unique(np.minimum(kept, last - 1))
         sensible = kept[(p[kept] > q[kept]) & (q[kept] < 1.0)]
         return Rejections(p[sensible], q[sensible])
