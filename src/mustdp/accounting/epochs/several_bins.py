@@ -24,7 +24,7 @@ from mustdp.accounting.epochs.tables import OutcomePair
 from mustdp.accounting.pld.discretise import DiscreteLoss, DominatingPair, Profile, survey
 from mustdp.accounting.pld.readoff import Composition, Part, UpperCurve, first_below
 from mustdp.errors import NotCovered, NumericalFailure
-from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.sampling.epochs import RandomAllocation
 
 # Where the records that differ are in an epoch: how many of them each batch holds, by chance.
@@ -450,6 +450,12 @@ _COVERED, _GENTLEST = 2.5, 0.1
 _BULK = 8.0
 #: Cells become this much wider at most, and the numbers of one batch this large.
 _WIDEST, _LARGEST = 64.0, 2.0**40
+#: Where so few batches are released the observer sees the cells of all of them, without their
+#: order: so many cells together at most, out to so many deviations beyond the means, and so many
+#: tests.
+_FEWEST_SEEN, _JOINT_CELLS, _JOINT_REACH, _JOINT_TESTS = 7, 900_000, 4.5, 4000
+#: Cells of one batch at most.
+_CELLS_OF_ONE = 1500
 #: No tests at all, which attain nothing.
 _NONE = Rejections(np.zeros(0), np.zeros(0))
 
@@ -487,6 +493,54 @@ class SeenSum:
         return self.ahead if self._swapped else self._tests(mirrored=True)
 
     def _tests(self, *, mirrored: bool) -> tuple[Rejections, ...]:
+        joint = (self._joint_tests(mirrored),) if self._steps <= _FEWEST_SEEN else ()
+        return self._tests_of_sums(mirrored) + joint
+
+    def _joint_tests(self, mirrored: bool) -> Rejections:
+        """Tests of the cells of all batches by their likelihood ratio."""
+        steps, each = self._steps, 2
+        while math.comb(each + steps, steps) <= _JOINT_CELLS and each < _CELLS_OF_ONE:
+            each += 1
+        high = _JOINT_REACH + self._farthest
+        ends = np.linspace(-high if self._swapped else -_JOINT_REACH, high, each - 1)
+        cells = OutcomeCells(1.0, np.arange(each), ends)
+        plain, worst = cells.law(0.0)
+        which, ways = _without_order(each, steps)
+        base = ways * np.prod(plain.masses[which], axis=1)
+        ratios: dict[int, FloatArray] = {}
+        sides = []
+        for sign in (1, -1) if self._swapped else (1, 0):
+            total = np.zeros(ways.size)
+            for one in self._patterns:
+                copies = tuple(sign * c for c in one.copies)
+                for new in set(copies) - set(ratios):
+                    law, off = cells.law(new * self._shift)
+                    ratios[new] = (law.masses / plain.masses)[which]
+                    worst = max(worst, off)
+                placed = set(itertools.permutations((*copies, *(None,) * (steps - len(copies)))))
+                for where in sorted(placed, key=str):
+                    moved = np.full(ways.size, one.chance / len(placed))
+                    for batch, move in enumerate(where):
+                        if move is not None:
+                            moved *= ratios[move][:, batch]
+                    total += moved
+            sides.append(total * base)
+        p, q = sides[::-1] if mirrored else sides
+        with np.errstate(divide="ignore", invalid="ignore"):
+            order = np.argsort(-np.where(p > 0.0, p / q, 0.0), kind="stable")
+        error = math.expm1(3.0 * steps * worst * (1.0 + 1e-6)) + ERROR
+        error += 4.0 * ROUNDOFF * p.size
+        p = np.cumsum(p[order]) * (1.0 - error)
+        q = np.cumsum(q[order]) * (1.0 + error)
+        # Evenly by the logarithm of what is rejected, so that rare outcomes are told apart.
+        last = int(np.searchsorted(p, 1.0 - 2.0 * error)) or 1
+        logs = np.log(np.maximum(p[:last], 1e-300))
+        kept = np.searchsorted(logs, np.linspace(-40.0, float(logs[-1]), _JOINT_TESTS))
+        kept = np.unique(np.minimum(kept, last - 1))
+        sensible = kept[(p[kept] > q[kept]) & (q[kept] < 1.0)]
+        return Rejections(p[sensible], q[sensible])
+
+    def _tests_of_sums(self, mirrored: bool) -> tuple[Rejections, ...]:
         g, f = self._numbers
         weights = np.exp(-0.5 * np.square(g))
         weights /= weights.sum()
@@ -575,6 +629,22 @@ class SeenSum:
     @property
     def _farthest(self) -> float:
         return self._shift * max(max(one.copies, default=0) for one in self._patterns)
+
+
+def _without_order(each: int, steps: int) -> tuple[IntArray, FloatArray]:
+    """Numbers of cells of all batches, increasing (rows), and how many orders these have."""
+    which = np.arange(each)[:, None]
+    run, ways = np.ones(each), np.ones(each)
+    for number in range(2, steps + 1):
+        last = which[:, -1]
+        count = each - last
+        first = np.repeat(np.cumsum(count) - count, count)
+        added = np.arange(first.size) - first + np.repeat(last, count)
+        again = added == np.repeat(last, count)
+        run = np.where(again, np.repeat(run, count) + 1.0, 1.0)
+        ways = np.repeat(ways, count) * number / run
+        which = np.column_stack([np.repeat(which, count, axis=0), added])
+    return which, ways
 
 
 class SeenPair:

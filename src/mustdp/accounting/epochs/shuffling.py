@@ -31,7 +31,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from mustdp.accounting.epochs.add_remove import AllocationProfile
-from mustdp.accounting.epochs.clones import Clones
+from mustdp.accounting.epochs.clones import Clones, Ratio
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
 from mustdp.accounting.epochs.sums import OnGrid, TooLong, above, masses_of, places, prices
 from mustdp.accounting.epochs.tables import falling_root
@@ -873,7 +873,7 @@ _NARROW = 3e-5
 _FIRST, _NATS, _SMALL, _NATS_BELOW, _RATIO = 0.25, 0.35, 1e-10, 1.2, 0.3
 #: Clones are looked for where a record moves its batch at least so far; they hide it among fewer
 #: batches, by about this factor. From the second distance on marks are not looked at.
-_LITTLE_NOISE, _FEWER, _FEW_MARKS = 0.26, 4.0, 0.36
+_LITTLE_NOISE, _FEWER, _FEW_MARKS = 0.26, 4.0, 0.5
 #: Nor at larger alphas than one at which they are behind clones by this factor.
 _BEHIND = 2.0
 #: Points in a row at which nothing is gained before no further ones are looked at.
@@ -948,7 +948,7 @@ class ShuffledProfile:
 
     @property
     def _amplified(self) -> bool:
-        return self._bins >= _FEWEST and self._home is not None
+        return self._bins >= _FEWEST and (self._home is not None or self._clones is not None)
 
     @cached_property
     def _home(self) -> GriddedTerm | None:
@@ -994,9 +994,9 @@ class ShuffledProfile:
         if x not in self._known:
             plain = float(self.plain(np.log1p(np.array([x * (1.0 - 8.0 * ROUNDOFF)])))[0])
             found = plain
-            if plain > _SMALLEST and self._home is not None and self._amplified:
+            if plain > _SMALLEST and self._amplified:
                 found = self._cloned(x, plain)
-                if x < self._last_marked:
+                if self._home is not None and x < self._last_marked:
                     marked = self._bound(x, self._home)
                     if self._clones is not None and marked > _BEHIND * found:
                         self._last_marked = x
@@ -1060,7 +1060,8 @@ def shuffled_pair(epoch: Epoch, mechanism: AdditiveNoise, relation: Relation) ->
         # All records are within one shift of the empty place.
         marks = Marks(gaussian_profile(2.0 * shift), shift)
         near, far = (
-            _clones(shift, bins, partial(_left_out, shift, backward)) for backward in (False, True)
+            _clones(shift, bins, partial(_left_out, shift, backward), partial(ratio, shift))
+            for backward, ratio in ((False, _present), (True, _absent))
         )
         ahead = ShuffledProfile(Present(shift), marks, bins, released, near)
         behind = ShuffledProfile(Absent(shift), marks, bins, released, far)
@@ -1073,19 +1074,40 @@ def shuffled_pair(epoch: Epoch, mechanism: AdditiveNoise, relation: Relation) ->
         radius = 0.5 * shift if mechanism.in_a_ball else shift / math.sqrt(2.0) * _UP
     clones = None
     if radius is not None and mechanism.in_a_ball:
-        clones = _clones(radius, bins, partial(_swapped, radius))
+        clones = _clones(radius, bins, partial(_swapped, radius), partial(_swapped_ratio, radius))
     return DominatingPair.of(
         ShuffledProfile(Swapped(profile), Marks(profile, radius), bins, released, clones)
     )
 
 
-def _clones(radius: float, bins: int, allocated: Callable[[int], Profile]) -> Clones | None:
-    return Clones(radius, bins, allocated) if radius >= _LITTLE_NOISE else None
+def _clones(
+    radius: float, bins: int, allocated: Callable[[int], Profile], ratio: Ratio
+) -> Clones | None:
+    return Clones(radius, bins, allocated, ratio) if radius >= _LITTLE_NOISE else None
 
 
 def _swapped(radius: float, batches: int) -> Profile:
     return ReplacedProfile(radius, batches, batches)
 
 
+def _swapped_ratio(radius: float, x: float, g: FloatArray) -> FloatArray:
+    """X - alpha X' of opposite contributions."""
+    return np.asarray(_moved(radius, g) - (1.0 + x) * _moved(radius, -g))
+
+
 def _left_out(shift: float, backward: bool, batches: int) -> Profile:
     return AllocationProfile(shift, batches, batches, backward=backward)
+
+
+def _present(shift: float, x: float, g: FloatArray) -> FloatArray:
+    """X - alpha."""
+    return np.asarray(_moved(shift, g) - (1.0 + x))
+
+
+def _absent(shift: float, x: float, g: FloatArray) -> FloatArray:
+    """1 - alpha X."""
+    return np.asarray(1.0 - (1.0 + x) * _moved(shift, g))
+
+
+def _moved(shift: float, g: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(shift * g - 0.5 * shift**2))
