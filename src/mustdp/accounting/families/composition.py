@@ -39,7 +39,7 @@ from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
 from mustdp.accounting.pld.compose import Composition, Part
 from mustdp.accounting.pld.discretise import DiscreteLoss, Survey, connect, survey
 from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Question, UpperCurve
-from mustdp.accounting.subsampling.one_step import StagedProfiles, staged_inside
+from mustdp.accounting.subsampling.one_step import staged_inside
 from mustdp.errors import Contradiction, InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import GroupProfiles, Mechanism, Noise, Proof
@@ -127,8 +127,8 @@ def _replaced_twice(
     if first.first != 0 or first.probabilities.size < 3 or first.mean > _MOST_SLOTS:
         return None
     inside = staged_inside(scheme, profiles, LARGEST_EPSILON)
-    whole = StagedProfiles(scheme.reduced[0], scheme.n, inside, LARGEST_EPSILON)
-    return ReplacedTwice(first, law, shift, inside, lambda epsilon: whole.one(1, epsilon)[0])
+    chance = float(first.probabilities[1])
+    return ReplacedTwice(law, shift, chance=chance, first=first, inside=inside)
 
 
 # Fixed-size batches under replace_one: composition with a family of pairs instead of one.
