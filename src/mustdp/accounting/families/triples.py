@@ -655,6 +655,8 @@ class FlowProblem:
     demand_copies: IntArray
     #: How far the rounding of the places may have brought a source and a demand together.
     blur: float = 0.0
+    #: Whether sources divide over the demand of no copies and their own, before all others.
+    none_too: bool = False
 
     def sends(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         """A good flow, source by source: theta and m of every demand, and what met no demand."""
@@ -698,20 +700,21 @@ class FlowProblem:
     ) -> FloatArray:
         """Send one source to its own demands, then to those of fewer copies; lowers ``left``."""
         fewer, end = np.searchsorted(self.demand_copies, (j + 1, j + 2))
-        parts = (slice(fewer, end), slice(0, fewer))
-        flow = np.zeros((ready.size, int(end)))
-        rest = ready
-        for at in parts:
-            open_ = left[:, at]
-            if at is parts[1]:
-                open_ = np.where(pooled[:, None], open_, 0.0)
-            filled = np.minimum(np.cumsum(open_, axis=1), rest[:, None])
-            # Differences of sums are rounded; no demand may be met twice, so what is left decides.
-            flow[:, at] = np.minimum(np.diff(filled, axis=1, prepend=0.0), open_)
-            left[:, at] -= flow[:, at]
-            if filled.shape[1]:
-                rest = rest - filled[:, -1]
-        return flow
+        open_ = left[:, :end].copy()
+        open_[:, :fewer] *= pooled[:, None]
+        flow, order = np.zeros(open_.shape), np.r_[fewer:end, 0:fewer]
+        if self.none_too:
+            first, order = np.r_[0, fewer:end], np.r_[1:fewer]
+            total = open_[:, first].sum(axis=1)
+            part = np.divide(ready, total, out=np.zeros(total.size), where=total > 0.0)
+            flow[:, first] = open_[:, first] * np.minimum(part, 1.0)[:, None]
+        rest = np.maximum(ready - flow.sum(axis=1), 0.0)
+        filled = np.minimum(np.cumsum(open_[:, order], axis=1), rest[:, None])
+        flow[:, order] = np.diff(filled, axis=1, prepend=0.0)
+        # Differences of sums are rounded; no demand may be met twice, so what is left decides.
+        flow = np.clip(flow, 0.0, open_)
+        left[:, :end] -= flow
+        return np.asarray(flow)
 
     def _densities(self, z: FloatArray, pooled: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Supplies and demands at their thresholds, in a common scale within each block."""
@@ -1004,6 +1007,7 @@ class NestedCopies(Copies):
             np.zeros(amounts.shape),
             kind,
             self._blur,
+            none_too=True,  # any order is as good for that triangle, and this one better for others
         )
         # Column 2 i - 1 has i copies of y*, column 2 i has i copies of x'.
         is_other = (np.arange(kind.size) % 2 == 0) & (kind > 0)
