@@ -327,3 +327,19 @@ def test_below_renyi_accounting_of_fixed_size_batches(delta: float, most: float)
     account = md.account(md.repeat(104_166, step))
     assert account.epsilon(delta).upper < most
     assert account.composition == "blocks"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "z", "steps"),
+    [
+        (md.must_ow(60_000, 3000, 2000), 4.283, 300),
+        (md.must_ww(60_000, 3000, 2000), 4.283, 300),
+        (md.must_ow(10_000, 118, 200), 4.0, 1000),
+    ],
+)
+def test_two_stages_are_within_one_percent_by_default(
+    scheme: md.types.Scheme, z: float, steps: int
+) -> None:
+    plan = md.repeat(steps, md.subsample(scheme, md.gaussian(noise_multiplier=z)))
+    found = md.account(plan).epsilon(1e-5)
+    assert found.lower < found.upper < 1.01 * found.lower

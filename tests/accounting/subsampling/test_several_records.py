@@ -53,8 +53,8 @@ def pair_of(
 
 def is_covered(family: Copies, seen: Outcomes) -> bool:
     ahead, behind = seen.divergence(EPSILON), seen.swapped.divergence(EPSILON)
-    for cell in family.cells():  # type: ignore[attr-defined]
-        first, second = family.corners(cell)  # type: ignore[attr-defined]
+    for cell in family.cells():
+        first, second = family.corners(cell)
         above = family.profile(first, EPSILON) >= ahead * (1.0 - 1e-4) - 1e-9
         below = family.profile(second, EPSILON) >= behind * (1.0 - 1e-4) - 1e-9
         if np.all(above) and np.all(below):

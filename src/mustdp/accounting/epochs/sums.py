@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from scipy.integrate import trapezoid
 
 from mustdp.accounting.pld.discretise import DiscreteLoss
 from mustdp.accounting.pld.readoff import Composition, Tilted
@@ -355,6 +354,11 @@ def one_large(variable: Variable, count: int, y: FloatArray) -> tuple[FloatArray
     return lower, upper
 
 
+def _trapezoids(values: FloatArray, x: FloatArray) -> FloatArray:
+    """Areas of columns. That of scipy takes a fifth of a second to import."""
+    return np.asarray((0.5 * (values[1:] + values[:-1]) * np.diff(x, axis=0)).sum(axis=0))
+
+
 class _Cut:
     """Variables cut at b, for many y at once."""
 
@@ -412,7 +416,7 @@ class _Cut:
         """E W^2 for W = Z between -low and b: integrals of convex prices by trapezoids."""
         up, down = _SHARES[:, None] * self._b, _SHARES[:, None] * low
         puts = self._variable.value((self._variable.mean - down).ravel()).reshape(down.shape)
-        areas = trapezoid(self._value(up), up, axis=0) + trapezoid(puts, down, axis=0)
+        areas = _trapezoids(self._value(up), up) + _trapezoids(puts, down)
         whole = 2.0 * areas * self._more * _UP - 2.0 * self._b * self._call * self._less
         return np.asarray(np.maximum(whole, 0.0))
 

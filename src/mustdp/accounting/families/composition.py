@@ -46,7 +46,7 @@ from mustdp.accounting.pld.readoff import (
     Question,
     UpperCurve,
 )
-from mustdp.accounting.subsampling.one_step import StagedProfiles, staged_inside
+from mustdp.accounting.subsampling.one_step import staged_inside
 from mustdp.errors import Contradiction, InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import GroupProfiles, Mechanism, Noise, Proof
@@ -134,8 +134,8 @@ def _replaced_twice(
     if first.first != 0 or first.probabilities.size < 3 or first.mean > _MOST_SLOTS:
         return None
     inside = staged_inside(scheme, profiles, LARGEST_EPSILON)
-    whole = StagedProfiles(scheme.reduced[0], scheme.n, inside, LARGEST_EPSILON)
-    return ReplacedTwice(first, law, shift, inside, lambda epsilon: whole.one(1, epsilon)[0])
+    chance = float(first.probabilities[1])
+    return ReplacedTwice(law, shift, chance=chance, first=first, inside=inside)
 
 
 # Fixed-size batches under replace_one: composition with a family of pairs instead of one.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise, product
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from mustdp.accounting.subsampling.one_step import certificate
+from mustdp.accounting.subsampling.one_step import evaluate, feasible, searched_slopes
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.mechanism import (
     PROFILE_ERROR,
@@ -28,7 +28,7 @@ from mustdp.mechanisms.mechanism import (
 )
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
-from mustdp.numerics.convex import increasing_root
+from mustdp.numerics.convex import increasing_root, lower_hull
 from mustdp.sampling.schemes import MultiplicityLaw
 
 # One step without replacement, seen through three points: certified hockey-stick profiles.
@@ -355,27 +355,16 @@ class Triangle:
     cos_other: float
 
 
-def triangle(
-    shift: float,
-    omega: tuple[float, float],
-    share: tuple[float, float],
-    *,
-    one_of_two: bool = False,
-) -> Triangle:
-    """Upper ends of u, v, w, cos A and cos B for omega and f = b/omega in the given ranges.
-
-    Two triangles over the same x and x' share w = s sin omega, so none may grow it: one that is
-    obtuse at x then has its lengths below those of f = 1, but any cosine at x' (and the other way
-    round for f = 0). With ``one_of_two`` cells at these ends cover such triangles as well.
-    """
+def triangle(shift: float, omega: tuple[float, float], share: tuple[float, float]) -> Triangle:
+    """Upper ends of u, v, w, cos A and cos B for omega and f = b/omega in the given ranges."""
     a1, a2 = (1.0 - share[1]) * omega[0], min((1.0 - share[0]) * omega[1], _RIGHT)
     b1, b2 = share[0] * omega[0], min(share[1] * omega[1], _RIGHT)
     return Triangle(
         shift * _raised(math.cos(b1)),
         shift * _raised(math.cos(a1)),
         shift * _raised(math.sin(min(omega[1], _RIGHT))),
-        1.0 if one_of_two and share[0] <= 0.0 else _raised(math.sin(a2)),
-        1.0 if one_of_two and share[1] >= 1.0 else _raised(math.sin(b2)),
+        _raised(math.sin(a2)),
+        _raised(math.sin(b2)),
     )
 
 
@@ -384,17 +373,17 @@ def _raised(part: float) -> float:
     return min(1.0, math.ceil(part * _UP * 2.0**36 + 2.0**-10) / 2.0**36)
 
 
-def disc_cells(parts: int, *, shares: int = 1) -> tuple[TripleCell, ...]:
-    """``parts`` ranges of omega and of each share, finer where pairs tend to win."""
+def disc_cells(parts: int) -> tuple[TripleCell, ...]:
+    """``parts`` ranges of omega and of f, finer where pairs tend to win."""
     steps = np.linspace(0.0, 1.0, parts + 1)
     omega = _ranges(_RIGHT * np.sin(_RIGHT * steps))
     share = _ranges(0.5 - 0.5 * np.cos(np.pi * steps))
-    return tuple(TripleCell(box) for box in product(omega, *([share] * shares)))
+    return tuple(TripleCell(box) for box in product(omega, share))
 
 
-def end_cell(shares: int, share: float) -> TripleCell:
+def end_cell(share: float) -> TripleCell:
     """The cell of a single right-angled triangle in which two of the points coincide."""
-    return TripleCell(((_RIGHT, _RIGHT), *([(share, share)] * shares)))
+    return TripleCell(((_RIGHT, _RIGHT), (share, share)))
 
 
 def _ranges(ends: FloatArray) -> list[tuple[float, float]]:
@@ -420,7 +409,7 @@ class DiscTriples:
 
     def ends(self) -> tuple[TripleCell, TripleCell]:
         """y in the place of x', or of x."""
-        return end_cell(1, 0.0), end_cell(1, 1.0)
+        return end_cell(0.0), end_cell(1.0)
 
     def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
         """(u, w, cos A) and (v, w, cos B)."""
@@ -613,6 +602,46 @@ def _bent(sent: _Sent, rows: IntArray, bends: Sequence[SourceTriangle]) -> Float
     return total
 
 
+def _joined(
+    total: FloatArray, sent: dict[int, _Sent],
+    bends: Sequence[tuple[slice, Sequence[SourceTriangle]]],
+) -> FloatArray:  # fmt: skip
+    """The totals with terms joined in triangles where that is less.
+
+    Both are certificates, so it is tried only where those terms make up a part worth having.
+    """
+    spared = np.zeros(total.size)
+    for rows, triangles in bends:
+        for j in {bend.source for bend in triangles}:
+            own = sent[j]
+            here = [
+                bend
+                for bend in triangles
+                if bend.source == j
+                and bend.cosine < STRAIGHT
+                and own.theta[rows, bend.near].any()
+                and own.theta[rows, bend.far].any()
+            ]
+            if not here:
+                continue
+            parts = own.value[rows, here[0].far] + sum(own.value[rows, b.near] for b in here)
+            worth = rows.start + np.flatnonzero(parts > _WORTH * total[rows])
+            if worth.size:
+                gain = parts[worth - rows.start] - _bent(own, worth, here)
+                spared[worth] += np.maximum(gain, 0.0)
+    # The difference of two roundings that are small against the total they are taken off.
+    spared *= 1.0 - 1e-12
+    return np.asarray(total - spared + 1e-12 * total)
+
+
+def _summed(total: FloatArray, terms: int) -> FloatArray:
+    """Sums of this many terms, with what they are rounded by."""
+    total = total * (1.0 + 4.0 * terms * ROUNDOFF)
+    if not np.all((total >= 0.0) & np.isfinite(total)):
+        raise NumericalFailure("a flow between copies has a value that is not a number")
+    return total
+
+
 @dataclass(frozen=True, eq=False)
 class FlowProblem:
     """Supplies and demands, one row per t and set of places, columns sorted by copies.
@@ -627,92 +656,66 @@ class FlowProblem:
     demand_copies: IntArray
     #: How far the rounding of the places may have brought a source and a demand together.
     blur: float = 0.0
+    #: Whether sources divide over the demand of no copies and their own, before all others.
+    none_too: bool = False
+
+    def sends(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """A good flow, source by source: theta and m of every demand, and what met no demand."""
+        z, pooled = self._thresholds()
+        ready, wanted = self._densities(z, pooled)
+        left = wanted.copy()
+        for j in range(self.source.size):
+            flow = self._flow(ready[:, j], left, pooled[:, j], j)
+            columns = flow.shape[1]
+            whole = flow.sum(axis=1)
+            # All of a source is divided in proportion over the demands that it met.
+            some = flow > 0.0
+            theta = np.divide(flow, whole[:, None], out=np.zeros(flow.shape), where=some)
+            used = np.divide(flow, wanted[:, :columns], out=np.zeros(flow.shape), where=some)
+            theta *= self.source[j] * (1.0 + _SHARE_ERROR)
+            used *= self.demand[:, :columns] * (1.0 - _SHARE_ERROR)
+            yield theta, used, np.where(whole > 0.0, 0.0, self.source[j])
 
     def certified(self, bends: Sequence[tuple[slice, Sequence[SourceTriangle]]] = ()) -> FloatArray:
         """The value of a good flow in every row, without what the law left out.
 
         ``bends`` are the triangles of rows that share their places.
         """
-        z, pooled = self._thresholds()
-        ready, wanted = self._densities(z, pooled)
-        left = wanted.copy()
-        total = np.zeros(z.shape[0])
+        total = np.zeros(self.demand.shape[0])
         turning = {bend.source for _, triangles in bends for bend in triangles}
         turned: dict[int, _Sent] = {}
-        for j in range(self.source.size):
-            flow = self._flow(ready[:, j], left, pooled[:, j], j)
-            columns = flow.shape[1]
-            whole = flow.sum(axis=1)
-            # A source that found no demand costs its whole mass; otherwise all of it is divided in
-            # proportion over the demands that it met.
-            total += np.where(whole > 0.0, 0.0, self.source[j])
-            some = flow > 0.0
-            theta = np.divide(flow, whole[:, None], out=np.zeros(flow.shape), where=some)
-            used = np.divide(flow, wanted[:, :columns], out=np.zeros(flow.shape), where=some)
-            theta *= self.source[j] * (1.0 + _SHARE_ERROR)
-            used *= self.demand[:, :columns] * (1.0 - _SHARE_ERROR)
-            gap = self.supply_at[:, j, None] - self.demand_at[:, :columns] + self.blur
+        for j, (theta, used, unmet) in enumerate(self.sends()):
+            # A source that found no demand costs its whole mass.
+            total += unmet
+            gap = self.supply_at[:, j, None] - self.demand_at[:, : theta.shape[1]] + self.blur
             gap = np.maximum(gap, SHORTEST)
             sent = _Sent(theta, used, gap, _values(theta, used, gap))
             total += sent.value.sum(axis=1)
             if j in turning:
                 turned[j] = sent
-        total = self._joined(total, turned, bends)
-        total *= 1.0 + 4.0 * self.source.size * (1 + self.demand_copies.size) * ROUNDOFF
-        if not np.all((total >= 0.0) & np.isfinite(total)):
-            raise NumericalFailure("a flow between copies has a value that is not a number")
-        return np.asarray(total)
+        total = _joined(total, turned, bends)
+        return _summed(total, self.source.size * (1 + self.demand_copies.size))
 
     def _flow(
         self, ready: FloatArray, left: FloatArray, pooled: NDArray[np.bool_], j: int
     ) -> FloatArray:
         """Send one source to its own demands, then to those of fewer copies; lowers ``left``."""
         fewer, end = np.searchsorted(self.demand_copies, (j + 1, j + 2))
-        parts = (slice(fewer, end), slice(0, fewer))
-        flow = np.zeros((ready.size, int(end)))
-        rest = ready
-        for at in parts:
-            open_ = left[:, at]
-            if at is parts[1]:
-                open_ = np.where(pooled[:, None], open_, 0.0)
-            filled = np.minimum(np.cumsum(open_, axis=1), rest[:, None])
-            # Differences of sums are rounded; no demand may be met twice, so what is left decides.
-            flow[:, at] = np.minimum(np.diff(filled, axis=1, prepend=0.0), open_)
-            left[:, at] -= flow[:, at]
-            if filled.shape[1]:
-                rest = rest - filled[:, -1]
-        return flow
-
-    def _joined(
-        self, total: FloatArray, sent: dict[int, _Sent],
-        bends: Sequence[tuple[slice, Sequence[SourceTriangle]]],
-    ) -> FloatArray:  # fmt: skip
-        """The totals with terms joined in triangles where that is less.
-
-        Both are certificates, so it is tried only where those terms make up a part worth having.
-        """
-        spared = np.zeros(total.size)
-        for rows, triangles in bends:
-            for j in {bend.source for bend in triangles}:
-                own = sent[j]
-                here = [
-                    bend
-                    for bend in triangles
-                    if bend.source == j
-                    and bend.cosine < STRAIGHT
-                    and own.theta[rows, bend.near].any()
-                    and own.theta[rows, bend.far].any()
-                ]
-                if not here:
-                    continue
-                parts = own.value[rows, here[0].far] + sum(own.value[rows, b.near] for b in here)
-                worth = rows.start + np.flatnonzero(parts > _WORTH * total[rows])
-                if worth.size:
-                    gain = parts[worth - rows.start] - _bent(own, worth, here)
-                    spared[worth] += np.maximum(gain, 0.0)
-        # The difference of two roundings that are small against the total they are taken off.
-        spared *= 1.0 - 1e-12
-        return np.asarray(total - spared + 1e-12 * total)
+        open_ = left[:, :end].copy()
+        open_[:, :fewer] *= pooled[:, None]
+        flow, order = np.zeros(open_.shape), np.r_[fewer:end, 0:fewer]
+        if self.none_too:
+            first, order = np.r_[0, fewer:end], np.r_[1:fewer]
+            total = open_[:, first].sum(axis=1)
+            part = np.divide(ready, total, out=np.zeros(total.size), where=total > 0.0)
+            flow[:, first] = open_[:, first] * np.minimum(part, 1.0)[:, None]
+        rest = np.maximum(ready - flow.sum(axis=1), 0.0)
+        filled = np.minimum(np.cumsum(open_[:, order], axis=1), rest[:, None])
+        flow[:, order] = np.diff(filled, axis=1, prepend=0.0)
+        # Differences of sums are rounded; no demand may be met twice, so what is left decides.
+        flow = np.clip(flow, 0.0, open_)
+        left[:, :end] -= flow
+        return np.asarray(flow)
 
     def _densities(self, z: FloatArray, pooled: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Supplies and demands at their thresholds, in a common scale within each block."""
@@ -799,36 +802,35 @@ def _log_sum(logs: FloatArray, speed: FloatArray) -> tuple[FloatArray, FloatArra
         return np.log(total) + finite, slope
 
 
-# Families of pairs where a record may be drawn several times: WR and MUSTow.
+# Families of pairs where a record may be drawn several times: WR, MUSTow, several records.
 #
-# With replacement all places of a batch are filled with common records y_1, y_2, …, and x takes
-# the first J places. Against i copies of x' the distance of j >= i copies of x is at most i w +
-# u_{i+1} + … + u_j; the first place has its own triangle (u, v, w), later ones move by at most s.
-# In MUSTow the slot of stage I holds x, x' or a common record y* (distances U, V), and the other
-# slots hold common records, the first of them with a triangle of its own. Both become a market of
-# supplies and demands. The proofs are in docs/derivations/family.md.
+# With replacement all places of a batch are filled with common records z_1, z_2, …, and x takes the
+# first J places. In MUSTow the slot of stage I holds x, x' or a common record y*, and the z are
+# drawn from the other slots. Against i copies of y* or x' the distance of j >= i copies of x is at
+# most i |x - y*| or i |x - x'|, plus |x - z_l| for i < l <= j.
+#
+# In MUSTow *one* flow, whatever the records are, makes a sum of terms that lie below convex
+# functions of these distances. All common records have the same law, so by Jensen the mean over
+# all of them is at most the mean over a single one that takes all their places: a member is a
+# triangle, as without replacement. With replacement alone later records count as s apart, and each
+# triangle has its own flow. The proofs are in docs/derivations/family.md.
 
 
 #: Laws with more positive multiplicities than this are left to the single pair.
 MOST_COPIES = 40
 #: Triangles are looked at for this many copies; more are rare.
 _BENT = 4
-#: Rows of markets that are worked on at once, so that they stay in the processor's cache.
+#: Rows of flows that are worked on at once, so that they stay in the processor's cache.
 _AT_ONCE = 3000
-
-
-@dataclass(frozen=True, eq=False)
-class _Stall:
-    """A corner's places of supplies and demands, and its triangles."""
-
-    supply_at: FloatArray
-    demand_at: FloatArray
-    bends: tuple[SourceTriangle, ...]
+#: Slopes of tangents are lowered by this, relatively: lower ones are as valid.
+_SLOPE_ERROR = 1e-9
+#: More than what hulls lose to rounding.
+_HULL_ERROR = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Copies(ABC):
-    """What the two families share: a law of copies, rounded to the safe side."""
+    """What the families share: a law of copies, rounded to the safe side, and triangles."""
 
     law: MultiplicityLaw
     shift: float
@@ -836,66 +838,13 @@ class Copies(ABC):
     most_cells: int = 140
     cell_cost: float = 3.0
 
-    @property
-    def _slack(self) -> float:
-        return 4.0 * self.law.relative_error + 64.0 * self.law.probabilities.size * ROUNDOFF
-
-    def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
-        """Certified upper bound of H at e^epsilon, epsilon >= 0."""
-        return np.asarray(self.profiles([corner], epsilon)[0])
-
-    def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
-        """The same for many corners, a row each: their markets are worked on together."""
-        together = max(1, _AT_ONCE // max(1, epsilon.size))
-        parts = [
-            self._certified(corners[start : start + together], epsilon)
-            for start in range(0, len(corners), together)
-        ]
-        return np.concatenate([np.empty((0, epsilon.size)), *parts])
-
-    def _certified(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
-        stalls = [self._stall(corner) for corner in corners]
-        copies, amounts = self._demands(epsilon)
-        rows = epsilon.size
-        market = FlowProblem(
-            self._supply * (1.0 + self._slack),
-            np.repeat([stall.supply_at for stall in stalls], rows, axis=0),
-            np.tile(amounts * (1.0 - self._slack), (len(corners), 1)),
-            np.repeat([stall.demand_at for stall in stalls], rows, axis=0),
-            copies,
-            16.0 * ROUNDOFF * self.shift * (1.0 + float(self.law.positive_values[-1])),
-        )
-        bends = [
-            (slice(which * rows, (which + 1) * rows), stall.bends)
-            for which, stall in enumerate(stalls)
-        ]
-        values = market.certified(bends).reshape(len(corners), rows)
-        return np.minimum(values + self.law.cut, 1.0)
-
-    @property
-    @abstractmethod
-    def _supply(self) -> FloatArray:
-        """rho_j for j = 1, 2, …"""
-
-    @abstractmethod
-    def _demands(self, epsilon: FloatArray) -> tuple[IntArray, FloatArray]:
-        """How many copies each demand has, in order, and its amount at every epsilon (rows)."""
-
-    @abstractmethod
-    def _stall(self, corner: Corner) -> _Stall:
-        """Where supplies and demands lie, and the triangles that they form."""
-
-
-class ReplacementCopies(Copies):
-    """Draws with replacement: the first copy has its own triangle, later ones move by s."""
-
     def cells(self) -> tuple[TripleCell, ...]:
         """Boxes of (omega, f)."""
         return disc_cells(self.parts)
 
     def ends(self) -> tuple[TripleCell, TripleCell]:
         """Aligned and reversed."""
-        return end_cell(1, 0.0), end_cell(1, 1.0)
+        return end_cell(0.0), end_cell(1.0)
 
     def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
         """(u, w) and (v, w)."""
@@ -903,24 +852,62 @@ class ReplacementCopies(Copies):
         t = triangle(self.shift, omega, share)
         return Corner((t.u, t.w), (t.cos_x,)), Corner((t.v, t.w), (t.cos_other,))
 
+    def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
+        """Certified upper bound of H at e^epsilon, epsilon >= 0."""
+        return np.asarray(self.profiles([corner], epsilon)[0])
+
+    def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        """The same for many corners, a row each: their flows are worked on together."""
+        together = max(1, _AT_ONCE // max(1, epsilon.size))
+        parts = [
+            self._certified(corners[start : start + together], epsilon)
+            for start in range(0, len(corners), together)
+        ]
+        return np.concatenate([np.empty((0, epsilon.size)), *parts])
+
+    @abstractmethod
+    def _certified(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        """A row for each corner."""
+
     @property
-    def _supply(self) -> FloatArray:
-        return self.law.positive
+    def _slack(self) -> float:
+        return 4.0 * self.law.relative_error + 64.0 * self.law.probabilities.size * ROUNDOFF
 
-    def _demands(self, epsilon: FloatArray) -> tuple[IntArray, FloatArray]:
-        """None of x', then i copies of it."""
+    @property
+    def _blur(self) -> float:
+        """More than what rounding takes off a distance."""
+        return 16.0 * ROUNDOFF * self.shift * (1.0 + float(self.law.positive_values[-1]))
+
+
+class ReplacementCopies(Copies):
+    """Draws with replacement, seldom of several copies: the first place has its own triangle, in
+    later ones everything is s apart, and every triangle its own flow.
+    """
+
+    def _certified(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        """Component j of P at u + (j-1) s; of Q at 0, and at what a copy of x' leaves of that."""
+        copies, s, rows = self.law.positive_values, self.shift, epsilon.size
         none, some = np.expm1(epsilon) * self.law.zero, np.outer(np.exp(epsilon), self.law.positive)
-        copies = np.append(0, self.law.positive_values.astype(np.int64))
-        return copies, np.concatenate([none[:, None], some], axis=1)
-
-    def _stall(self, corner: Corner) -> _Stall:
-        """Component j of P at u + (j-1) s; of Q at 0 and at i (s-w) - (s-u)."""
-        u, w = corner.lengths
-        copies, s = self.law.positive_values, self.shift
-        demand_at = np.append(0.0, copies * (s - w) - (s - u))
-        return _Stall(
-            copies * s - (s - u), demand_at, (SourceTriangle(0, 0, 1, corner.cosines[0]),)
+        amounts = np.concatenate([none[:, None], some], axis=1) * (1.0 - self._slack)
+        lengths = [corner.lengths for corner in corners]
+        problem = FlowProblem(
+            self.law.positive * (1.0 + self._slack),
+            np.repeat([copies * s - (s - u) for u, _ in lengths], rows, axis=0),
+            np.tile(amounts, (len(corners), 1)),
+            np.repeat([np.append(0.0, self._other_at(u, w)) for u, w in lengths], rows, axis=0),
+            np.append(0, copies.astype(np.int64)),
+            self._blur,
         )
+        bends = [
+            (slice(which * rows, (which + 1) * rows), [SourceTriangle(0, 0, 1, corner.cosines[0])])
+            for which, corner in enumerate(corners)
+        ]
+        values = problem.certified(bends).reshape(len(corners), rows)
+        return np.minimum(values + self.law.cut, 1.0)
+
+    def _other_at(self, u: float, w: float) -> FloatArray:
+        """i copies of x' are at most i w + (j-i) s away from j copies of x."""
+        return self.law.positive_values * (self.shift - w) - (self.shift - u)
 
 
 class DistinctCopies(ReplacementCopies):
@@ -930,73 +917,166 @@ class DistinctCopies(ReplacementCopies):
     in all others everything is s apart.
     """
 
-    def _stall(self, corner: Corner) -> _Stall:
-        """Component j of P at u + (j-1) s; of Q at 0 and, from one copy on, at u - w."""
-        u, w = corner.lengths
-        copies, s = self.law.positive_values, self.shift
-        demand_at = np.append(0.0, np.full(copies.size, u - w))
-        return _Stall(
-            copies * s - (s - u), demand_at, (SourceTriangle(0, 0, 1, corner.cosines[0]),)
-        )
+    def _other_at(self, u: float, w: float) -> FloatArray:
+        return np.full(self.law.positive_values.size, u - w)
+
+
+@dataclass(frozen=True, eq=False)
+class _CommonFlow:
+    """What is sent, whatever the records are: an entry for every row, source and demand.
+
+    ``common`` and ``special`` say how many distances u and w an entry is made of. Where several
+    records take part, ``several``, a value is raised to the line that touches it at ``farthest``.
+    """
+
+    unmet: FloatArray
+    row: IntArray
+    theta: FloatArray
+    m: FloatArray
+    common: FloatArray
+    special: FloatArray
+    several: NDArray[np.bool_]
+    farthest: FloatArray
+    top: FloatArray
+    slope: FloatArray
+    #: Of the first sources: demands that form triangles, and the entries that belong to them.
+    turning: tuple[tuple[FloatArray, FloatArray, IntArray], ...]
+
+    def total(self, u: float, w: float, cosine: float, blur: float) -> FloatArray:
+        """The value of the flow for one triangle, in every row."""
+        gap = np.maximum(u * self.common + w * self.special + blur, SHORTEST)
+        value = _values(self.theta, self.m, gap)
+        line = self.top - self.slope * np.maximum(self.farthest - gap, 0.0)
+        value = np.where(self.several, np.maximum(value, line), value)
+        rows = self.unmet.size
+        total = self.unmet + np.bincount(self.row, value, rows)
+        ready, sent, bends = np.append(value, 0.0), {}, []
+        for j, (theta, m, entry) in enumerate(self.turning):
+            distance = np.full(theta.shape, (j + 1.0) * u + blur)
+            distance[:, -1] = (j + 1.0) * w + blur  # the last one is x', the others are common
+            sent[j] = _Sent(theta, m, np.maximum(distance, SHORTEST), ready[entry])
+            far = theta.shape[1] - 1
+            bends += [SourceTriangle(j, near, far, cosine) for near in range(far)]
+        return _joined(total, sent, [(slice(0, rows), bends)])
 
 
 @dataclass(frozen=True, eq=False)
 class NestedCopies(Copies):
-    """MUSTow: a slot of stage I holds x, x' or y*; ``law`` counts the draws of one slot."""
+    """MUSTow, and WR where ``chance`` is 1: a slot holds x, x' or, seldom, a common record.
 
-    most_cells: int = 220
-    cell_cost: float = 4.0
-    chance: float = 0.0
+    ``law`` counts the draws of the slot. Members hold *on average* over the common records: every
+    pair of neighbours lies below a mixture of them, so each is made convex, and none is capped.
+    """
 
-    def cells(self) -> tuple[TripleCell, ...]:
-        """Boxes of (omega, f of y*, f of the record in the first other slot)."""
-        return disc_cells(self.parts, shares=2)
+    parts: int = 4
+    chance: float = 1.0
+    _known: dict[bytes, _CommonFlow] = field(init=False, default_factory=dict)
 
-    def ends(self) -> tuple[TripleCell, TripleCell]:
-        """Aligned and reversed."""
-        return end_cell(2, 0.0), end_cell(2, 1.0)
+    def _certified(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        flow, beside = self._flow(epsilon), self._beside(epsilon)
+        found = np.empty((len(corners), epsilon.size))
+        for which, corner in enumerate(corners):
+            (u, w), (cosine,) = corner.lengths, corner.cosines
+            total = flow.total(u, w, cosine, self._blur)
+            found[which] = convex_above(
+                epsilon, _summed(total, 4 * self.law.positive.size**2) + beside
+            )
+        return found
 
-    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
-        """(U, u_1, w) and (V, v_1, w)."""
-        omega, share, other = cell.ranges
-        slot = triangle(self.shift, omega, share, one_of_two=True)
-        first = triangle(self.shift, omega, other, one_of_two=True)
-        return (
-            Corner((slot.u, first.u, slot.w), (slot.cos_x, first.cos_x)),
-            Corner((slot.v, first.v, slot.w), (slot.cos_other, first.cos_other)),
+    def _beside(self, epsilon: FloatArray) -> FloatArray:
+        """What no triangle changes, rounded up."""
+        return np.full(epsilon.size, self.law.cut)
+
+    def _flow(self, epsilon: FloatArray) -> _CommonFlow:
+        """The flow of the largest triangle, all sides s: it serves all others.
+
+        A family is asked at one grid of epsilons.
+        """
+        key = epsilon.tobytes()
+        if key not in self._known:
+            self._known.clear()
+            self._known[key] = self._common_flow(epsilon)
+        return self._known[key]
+
+    def _common_flow(self, epsilon: FloatArray) -> _CommonFlow:
+        copies, s = self.law.positive_values, self.shift
+        kind, amounts = self._demands(epsilon)
+        problem = FlowProblem(
+            self.chance * self.law.positive * (1.0 + self._slack),
+            np.tile(copies * s, (epsilon.size, 1)),
+            amounts * (1.0 - self._slack),
+            np.zeros(amounts.shape),
+            kind,
+            self._blur,
+            none_too=True,  # any order is as good for that triangle, and this one better for others
         )
-
-    @property
-    def _supply(self) -> FloatArray:
-        return self.chance * self.law.positive
+        # Column 2 i - 1 has i copies of y*, column 2 i has i copies of x'.
+        is_other = (np.arange(kind.size) % 2 == 0) & (kind > 0)
+        unmet, parts, turning, known = np.zeros(epsilon.size), [], [], 0
+        for j, (theta, m, lost) in enumerate(problem.sends(), start=1):
+            unmet += lost
+            row, column = np.nonzero(theta)
+            special = np.where(is_other[column], kind[column], 0)
+            # Of the distances to common records those to y* are of one; so is a single one to a z.
+            several = (j > 1) & np.where(is_other[column], j - special > 1, kind[column] < j)
+            sent = theta[row, column], m[row, column], j - special, special
+            parts.append((row, *sent, several, np.full(row.size, j * s + 2.0 * self._blur)))
+            if j <= _BENT:
+                entry = np.full(theta.shape, -1)
+                entry[row, column] = known + np.arange(row.size)
+                which = [0, 1, 2] if j == 1 else [2 * j - 1, 2 * j]
+                turning.append((theta[:, which], m[:, which], entry[:, which]))
+            known += row.size
+        row, theta, m, common, special, several, farthest = map(
+            np.concatenate, zip(*parts, strict=True)
+        )
+        return _CommonFlow(
+            unmet, row, theta, m, common, special, several, farthest,
+            top=_values(theta, m, farthest),
+            slope=_slopes(theta, m, farthest) * (1.0 - _SLOPE_ERROR),
+            turning=tuple(turning),
+        )  # fmt: skip
 
     def _demands(self, epsilon: FloatArray) -> tuple[IntArray, FloatArray]:
         """Nothing drawn from the slot, then i copies of y* and i copies of x' in turn."""
-        beta, p = self.law.positive, self.chance
-        absent = max(0.0, (1.0 - p) - 4.0 * ROUNDOFF)
+        beta, hit = self.law.positive, self.chance
+        absent = self._absent(epsilon)[:, None]
         amounts = np.empty((epsilon.size, 1 + 2 * beta.size))
-        amounts[:, 0] = np.expm1(epsilon) * self.law.zero
-        amounts[:, 1::2] = np.outer(np.expm1(epsilon), beta * absent)
-        amounts[:, 2::2] = np.outer(np.exp(epsilon), beta * p)
+        amounts[:, 0] = np.expm1(epsilon) * self.law.zero * (absent[:, 0] + hit)
+        amounts[:, 1::2] = np.outer(np.expm1(epsilon), beta) * absent
+        amounts[:, 2::2] = np.outer(np.exp(epsilon), beta * hit)
         return np.append(0, np.repeat(self.law.positive_values.astype(np.int64), 2)), amounts
 
-    def _stall(self, corner: Corner) -> _Stall:
-        """Component j of P at j s; of Q at s - u_1 (none), i (s-U) and i (s-w)."""
-        slot, first, w = corner.lengths
-        copies, s = self.law.positive_values, self.shift
-        demand_at = np.empty(1 + 2 * copies.size)
-        demand_at[0], demand_at[1::2], demand_at[2::2] = (
-            s - first,
-            copies * (s - slot),
-            copies * (s - w),
-        )
-        # Demand 2 i - 1 has i copies of y*, demand 2 i has i copies of x'.
-        bends = [SourceTriangle(0, 0, 2, corner.cosines[1])]
-        bends += [
-            SourceTriangle(j, 2 * j + 1, 2 * j + 2, corner.cosines[0])
-            for j in range(min(_BENT, copies.size))
-        ]
-        return _Stall(copies * s, demand_at, tuple(bends))
+    def _absent(self, epsilon: FloatArray) -> FloatArray:
+        """The mass of a slot that holds neither x nor x', at every epsilon."""
+        return np.full(epsilon.size, max(0.0, (1.0 - self.chance) - 4.0 * ROUNDOFF))
+
+
+def _slopes(theta: FloatArray, m: FloatArray, distance: FloatArray) -> FloatArray:
+    """How fast E (theta P - m Q)_+ grows with the distance, where theta > 0."""
+    with np.errstate(divide="ignore", under="ignore"):
+        ratio = np.maximum(np.log(m) - np.log(theta), -700.0)
+        threshold = 0.5 * distance - ratio / distance
+        return np.asarray(theta * np.exp(-0.5 * np.square(threshold)) / math.sqrt(2.0 * math.pi))
+
+
+def convex_above(epsilon: FloatArray, values: FloatArray) -> FloatArray:
+    """Values that are convex and decreasing in e^epsilon, just above the ones given.
+
+    The lower hull is below them. Where it is, (x_b - x)_+ is added, x_b the right end of that edge:
+    it is convex and decreasing too.
+    """
+    alpha = np.exp(epsilon)
+    kept = lower_hull(alpha, np.minimum.accumulate(values))
+    right = np.append(kept[1:], kept[-1])[np.searchsorted(kept, np.arange(alpha.size), "right") - 1]
+    hull = np.interp(alpha, alpha[kept], np.minimum.accumulate(values)[kept])
+    short = np.flatnonzero((values > hull) & (right > np.arange(alpha.size)))
+    need = (values[short] - hull[short]) / (alpha[right[short]] - alpha[short])
+    slopes = np.zeros(alpha.size)
+    np.maximum.at(slopes, right[short], need)
+    ends = np.flatnonzero(slopes)
+    hinges = np.maximum(alpha[ends] - alpha[:, None], 0.0) @ slopes[ends]
+    return np.asarray((hull + hinges) * (1.0 + _HULL_ERROR))
 
 
 # The family of MUSTww: a first stage with replacement, of which all but its rare part is MUSTow.
@@ -1008,9 +1088,10 @@ class NestedCopies(Copies):
 #
 # and Q alike. Given what the slots hold, (P_A, Q_A) is a pair of MUSTow whose slot is hit with
 # chance rho_1 / M, and (P_B, Q_B) belongs to one stage whose law lacks 1. Divergences are jointly
-# convex, so M times the profile of MUSTow plus N times the certificate of that stage is an upper
-# bound for every phi, and so is the certificate of the whole, for every member: the smaller one
-# counts. The rest of the proof is that of MUSTow (docs/derivations/family.md).
+# convex, so M times the profile of MUSTow plus N times a certificate of that stage is an upper
+# bound for every phi, another one at every alpha. The certificate of the whole must not be taken
+# where it is smaller: members bound pairs on average only. The rest of the proof is that of MUSTow
+# (docs/derivations/family.md).
 
 
 #: More than what sums and products of a few weights lose to rounding.
@@ -1018,79 +1099,46 @@ _SLACK = 64.0 * ROUNDOFF
 
 
 @dataclass(frozen=True, eq=False)
-class ReplacedTwice:
-    """``first`` counts slots with the record, ``law`` draws of one slot; ``inside`` are the
-    profiles of the second stage, ``whole`` is the certificate of both, at epsilon >= 0.
+class ReplacedTwice(NestedCopies):
+    """``first`` counts slots with the record, ``law`` draws of one slot, ``chance`` is rho_1;
+    ``inside`` are the profiles of the second stage.
     """
 
-    first: MultiplicityLaw
-    law: MultiplicityLaw
-    shift: float
-    inside: GroupProfiles
-    whole: Callable[[FloatArray], FloatArray]
-    most_cells: int = 220
-    cell_cost: float = 8.0
-    _known: dict[bytes, tuple[FloatArray, FloatArray]] = field(init=False, default_factory=dict)
+    cell_cost: float = 4.0
+    first: MultiplicityLaw = field(kw_only=True)
+    inside: GroupProfiles = field(kw_only=True)
+    _splits: dict[bytes, tuple[FloatArray, FloatArray]] = field(init=False, default_factory=dict)
 
-    @cached_property
-    def _phi(self) -> float:
-        """The share of all copies that slots beyond the first have: any would be valid."""
-        values, rho = self.first.positive_values, self.first.positive
-        beyond = values > 1.0
-        return min(0.5, float(rho[beyond] @ values[beyond]) / float(rho @ values))
+    @property
+    def _slack(self) -> float:
+        return super()._slack + self.first.relative_error + _SLACK
 
-    @cached_property
-    def _often(self) -> float:
-        """M above."""
-        none, one = self.first.probabilities[:2]
-        return float((1.0 - self._phi) * none + one)
+    def _absent(self, epsilon: FloatArray) -> FloatArray:
+        """The part (1 - phi) rho_0 that goes with rho_1."""
+        return self._split(epsilon)[0]
 
-    @cached_property
-    def _slot(self) -> NestedCopies:
-        """The family of (P_A, Q_A); what weights are off by is laid upon the law of the slot."""
-        error = self.law.relative_error + self.first.relative_error + _SLACK
-        law = MultiplicityLaw(self.law.first, self.law.probabilities, self.law.cut, error)
-        chance = float(self.first.probabilities[1]) / self._often
-        return NestedCopies(law, self.shift, chance=chance)
+    def _beside(self, epsilon: FloatArray) -> FloatArray:
+        return np.asarray(
+            (self._split(epsilon)[1] + self.first.cut + self.law.cut) * (1.0 + _SLACK)
+        )
 
-    def cells(self) -> tuple[TripleCell, ...]:
-        """As for MUSTow."""
-        return self._slot.cells()
-
-    def ends(self) -> tuple[TripleCell, TripleCell]:
-        """Aligned and reversed."""
-        return self._slot.ends()
-
-    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
-        """As for MUSTow."""
-        return self._slot.corners(cell)
-
-    def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
-        """Certified upper bound of H at e^epsilon, epsilon >= 0."""
-        return np.asarray(self.profiles([corner], epsilon)[0])
-
-    def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
-        """Both parts, or the certificate of the whole where that is smaller, a row each."""
-        whole, rest = self._shared(epsilon)
-        own = self._often * self._slot.profiles(corners, epsilon)
-        parts = (own + rest + self.first.cut) * (1.0 + _SLACK)
-        return np.asarray(np.minimum(np.minimum(whole, parts), 1.0))
-
-    def _shared(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What no corner changes: the certificate of the whole, and N times that of (P_B, Q_B).
+    def _split(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(1 - phi) rho_0, phi as in the certificate of the whole, and N times that of (P_B, Q_B).
 
         A family is asked at one grid of epsilons.
         """
         key = epsilon.tobytes()
-        if key not in self._known:
-            self._known.clear()
-            self._known[key] = self.whole(epsilon), self._seldom(epsilon)
-        return self._known[key]
-
-    def _seldom(self, epsilon: FloatArray) -> FloatArray:
-        rho = self.first.probabilities
-        rest = np.array([self._phi * rho[0], 0.0, *rho[2:]])
-        total = float(rest.sum())
-        error = self.first.relative_error + _SLACK
-        law = MultiplicityLaw(0, frozen(rest / total), 0.0, error)
-        return np.asarray(total * certificate(law, self.inside, epsilon)[0])
+        if key not in self._splits:
+            rho, groups = self.first.positive, self.first.positive_values
+            logs = searched_slopes(self.first, self.inside, epsilon)[0]
+            none = -np.expm1(-epsilon) * self.first.zero  # over alpha, as all that follows
+            one = np.clip(rho[0] * np.expm1(logs[:, 0] - epsilon), 0.0, none)
+            phi = 1.0 - np.divide(one, none, out=np.ones(one.size), where=none > 0.0)
+            rest = MultiplicityLaw(
+                int(groups[1]), frozen(rho[1:]), 0.0, self.first.relative_error + _SLACK
+            )
+            capacity = (phi * none)[:, None] * (1.0 - _SLACK) + np.cumsum(rho[1:])
+            found = evaluate(rest, self.inside, feasible(rest, logs[:, 1:], epsilon, capacity))
+            self._splits.clear()
+            self._splits[key] = (1.0 - phi) * (1.0 - _SLACK) * self.first.zero, found
+        return self._splits[key]

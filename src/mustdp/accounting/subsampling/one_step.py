@@ -91,12 +91,13 @@ def certificate(
     )
 
 
-def _certificate(
+def searched_slopes(
     law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Good slopes log alpha_j, not made feasible; the right side of (*) over alpha; minus the slope
+    of the bound; and where the search had to jump.
+    """
     rho, groups = law.positive, law.positive_values
-    if rho.size == 0:
-        return np.full(epsilon.size, law.cut), np.zeros(epsilon.size)
     capacity = -np.expm1(-epsilon)[:, None] * law.zero + np.cumsum(rho)
     jumped = np.zeros(epsilon.size, dtype=np.bool_)
     if rho.size == 1:
@@ -117,6 +118,16 @@ def _certificate(
         common = np.where(spare > 0, 0.0, profiles.steering.slope(t))[:, None]
         slope = np.einsum("ij,j->i", np.where(pooled, common, alone), rho)
         slope = law.zero * common[:, 0] + slope
+    return logs, capacity, slope, jumped
+
+
+def _certificate(
+    law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    rho = law.positive
+    if rho.size == 0:
+        return np.full(epsilon.size, law.cut), np.zeros(epsilon.size)
+    logs, capacity, slope, jumped = searched_slopes(law, profiles, epsilon)
     out = evaluate(law, profiles, feasible(law, logs, epsilon, capacity))
     again = np.flatnonzero(jumped & (out > 2.0 * law.cut))
     if again.size:
