@@ -1,4 +1,4 @@
-"""The tables of docs/cli.md that list mechanisms and schemes, written from their registries.
+"""The tables of docs/cli.md, of mechanisms, schemes and statistics, written from their registries.
 
 ``python docs/tables.py`` brings them up to date; a test fails where they are not.
 """
@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from mustdp.estimation.statistics.statistic import registered
 from mustdp.mechanisms.registry import ARGUMENTS, MECHANISMS, NAMES
 from mustdp.sampling.catalogue import CATALOGUE, EPOCHS, SIZES
 
@@ -42,10 +43,21 @@ def schemes() -> Iterable[tuple[str, ...]]:
         yield f"`{one.name}`", one.summary, ", ".join(flags[size] for size in one.sizes)
 
 
+def statistics() -> Iterable[tuple[str, ...]]:
+    """Every statistic that can be written on the command line."""
+    yield "`--statistic`", "", "columns", "`release`", "`bootstrap`"
+    for name, one in registered().items():
+        if one.usage is not None:
+            most = "or more" if one.most is None else ""
+            told = ("yes" if runs else "" for runs in (one.for_release, one.for_bootstrap))
+            yield f"`{one.usage or name}`", one.about, f"{one.fewest} {most}".strip(), *told
+
+
 TABLES: dict[str, Callable[[], Iterable[tuple[str, ...]]]] = {
     "schemes": schemes,
     "noise options": noise_options,
     "mechanisms": mechanisms,
+    "statistics": statistics,
 }
 
 

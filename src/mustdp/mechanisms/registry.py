@@ -252,7 +252,7 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
             _STATED_EPSILON,
             Argument(
                 "gamma",
-                "G",
+                "GAMMA",
                 "Half of the width of the central step, in sensitivities, at most 1 (staircase); "
                 "1 / (1 + exp(E/2)) has the least error.",
                 1e-9,

@@ -1088,6 +1088,7 @@ class Variance(InTwoForms):
     """
 
     name = "variance"
+    about = "the variance"
     unbiased = True
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
@@ -1139,6 +1140,7 @@ class StandardDeviation(Variance):
     """
 
     name = "sd"
+    about = "the standard deviation"
     label = "standard deviation"
 
     def estimate(self, at: AveragedMoments) -> FloatArray:
@@ -1199,6 +1201,7 @@ class Covariance(InTwoForms):
     """
 
     name = "covariance"
+    about = "the covariance"
     fewest = most = 2
     unbiased = True
     _entries: ClassVar[tuple[tuple[int, int, float], ...]] = ((0, 1, 1.0),)
@@ -1247,6 +1250,7 @@ class Correlation(Covariance):
     """
 
     name = "correlation"
+    about = "the correlation"
     unbiased = False
     _entries = ((0, 0, 0.5), (0, 1, math.sqrt(0.5)), (1, 1, 0.5))
     hidden = (
@@ -1397,7 +1401,7 @@ class LinearRegression(MomentStatistic):
 
     columns: tuple[str | int, ...] | None = None
     name = "regression"
-    about = "the last column on the others"
+    about = "intercept and slopes of the last column on the others"
     fewest = 2
     most = None
 
@@ -1628,7 +1632,7 @@ class Mean(MomentStatistic):
     columns: tuple[str | int, ...] | None = None
     squares: bool = True
     name = "mean"
-    about = "the default"
+    about = "the mean, which is the default"
     in_domains = True
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
@@ -1722,6 +1726,7 @@ class Sum(Statistic):
 
     columns: tuple[str | int, ...] | None = None
     name = "sum"
+    about = "the sum"
     for_bootstrap = False
     is_total = True
     in_domains = True
