@@ -175,7 +175,7 @@ _accounting = Panel(
     ACCOUNTING,
     """
     --relation NAME  Which data sets are neighbours: replace-one (one record is replaced) or
-                     add-remove (one record more or less). Default: add-remove for poisson and
+                     add-remove (one record added or removed). Default: add-remove for poisson and
                      truncated-poisson, replace-one otherwise.
     """,
 )

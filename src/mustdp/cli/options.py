@@ -363,7 +363,7 @@ _accounting = Panel(
     --steps K        Number of applications, each with a fresh draw and fresh noise. Required (or
                      --epochs, where it can be given).
     --relation NAME  Which data sets are neighbours: replace-one (one record is replaced) or
-                     add-remove (one record more or less). Default: add-remove for
+                     add-remove (one record added or removed). Default: add-remove for
                      {", ".join(_RANDOM_SIZES)}; replace-one otherwise.
     --group G        The most records that one person has: the guarantee covers all of them,
                      replaced together, or all present or absent.
@@ -536,7 +536,8 @@ _comparison = Panel(
     """
     --steps K             Required: number of applications, each with a fresh draw and fresh noise.
     --relation NAME       Which data sets are neighbours, for all schemes alike: replace-one (one
-                          record is replaced; the default) or add-remove (one record more or less).
+                          record is replaced; the default) or add-remove (one record added or
+                          removed).
     --noise-multiplier Z  Instead of --epsilon: noise scale divided by the bound C on one record's
                           contribution, the same for all schemes.
     """,
