@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import trapezoid
 
 import mustdp as md
 from mustdp.accounting.epochs.clones import Clones, Rung, fewer
@@ -19,11 +20,11 @@ def test_a_release_is_a_mixture_with_an_empty_place(p: float, away: float) -> No
     """The densities of the proof, integrated: masses of one, and the distance that is charged."""
     x = np.linspace(-12.0, 12.0 + away, 200_001)
     with_record, empty = stats.norm.pdf(x - away), stats.norm.pdf(x)
-    left = np.trapezoid(np.maximum(p * empty - with_record, 0.0), x)
+    left = trapezoid(np.maximum(p * empty - with_record, 0.0), x)
     rest = np.maximum(with_record - p * empty, 0.0) / (1.0 - p + left)
     mixed = p * empty + (1.0 - p) * rest
-    assert np.trapezoid(rest, x) == pytest.approx(1.0, abs=1e-8)
-    assert np.trapezoid(np.abs(mixed - with_record), x) / 2.0 == pytest.approx(left, abs=1e-9)
+    assert trapezoid(rest, x) == pytest.approx(1.0, abs=1e-8)
+    assert trapezoid(np.abs(mixed - with_record), x) / 2.0 == pytest.approx(left, abs=1e-9)
     rung = Rung.of(-math.log(p), 10**6, away)
     assert rung is not None
     assert rung.cost / 1e6 == pytest.approx(left, rel=1e-7)
