@@ -24,7 +24,7 @@ def rows(page: str, heading: str) -> Iterator[list[str]]:
         yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def bounds(scheme: Any, times: int, noise: float, **how: Any) -> md.types.Bounds:
+def bounds(scheme: Any, times: int, noise: float, **how: Any) -> md.Bounds:
     delta = how.pop("delta")
     step = md.subsample(scheme, md.gaussian(noise_multiplier=noise))
     return md.account(md.repeat(times, step), **how).epsilon(delta=delta)
