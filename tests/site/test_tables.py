@@ -24,10 +24,10 @@ def rows(page: str, heading: str) -> Iterator[list[str]]:
         yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def bounds(scheme: Any, times: int, noise: float, **how: Any) -> md.Bounds:
-    delta = how.pop("delta")
+def bounds(scheme: Any, times: int, noise: float, delta: float, **how: Any) -> md.Bounds:
     step = md.subsample(scheme, md.gaussian(noise_multiplier=noise))
-    return md.account(md.repeat(times, step), **how).epsilon(delta=delta)
+    found: md.Bounds = md.account(md.repeat(times, step), **how).epsilon(delta=delta)
+    return found
 
 
 def assert_shown(value: float, cell: str) -> None:
