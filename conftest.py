@@ -1,7 +1,8 @@
 """Examples of hypothesis are the same in every run, so that a failure can be repeated by everyone.
 
 Modules that need an extra are left out of the doctests where the extra is not installed. With
-``--within SECONDS``, tests that have not begun by then are skipped.
+``--within SECONDS``, tests that have not begun by then are skipped. What was skipped is counted at
+the end, by reason: without a browser or Spark, the tests that need one were not tried.
 
 Collecting makes some 800,000 objects that stay until the end. Python's garbage collector would go
 through them again and again, which takes a third of the time of collecting; it is told not to.
@@ -12,9 +13,12 @@ from __future__ import annotations
 import gc
 import math
 import time
+from collections import Counter
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from hypothesis import settings
 
 STARTED = time.monotonic()
@@ -59,6 +63,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip before the test's fixtures are made."""
     if not time.monotonic() - STARTED < item.config.getoption("--within"):
         pytest.skip("no time left (--within); run without it for all")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> Iterator[None]:
+    """Say what was not tried here, after everything else."""
+    yield
+    skipped = terminalreporter.getreports("skipped")
+    reasons = Counter(one.longrepr[2] for one in skipped if isinstance(one.longrepr, tuple))
+    if reasons:
+        terminalreporter.section("not tried here", sep="-")
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count:>6}  {reason.removeprefix('Skipped: ')}")
 
 
 @pytest.hookimpl(trylast=True)

@@ -19,7 +19,7 @@ wanted = [one for one in extras["dev"] if one.partition(">")[0] in FRAMES]
 for lines in (project["dependencies"], *(extras[name] for name in extras.keys() - TOOLS)):
     wanted += lines
 for one in sorted(set(wanted)):
-    found = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?>=([\w.]+)", one)
+    found = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?>=([\w.]+)(?:,<[\w.]+)?", one)
     if found is None:
         if not one.startswith("mustdp["):
             raise SystemExit(f"no minimum version in {one!r}")

@@ -10,8 +10,8 @@ Run in an environment that has one of them; ``mustdp`` itself makes the same tab
 
 Samples of 4000 of UCI Adult. Cells, sex and schooling are three queries with a third of epsilon and
 of delta each (zCDP in Tumult Analytics, where the whole budget is the largest rho that gives
-epsilon at delta). The neighbours of both libraries differ in one record more or less, which is the
-weaker guarantee; those of ``benchmarks/tables.py`` differ in one record replaced.
+epsilon at delta). The neighbours of both libraries differ in one record added or removed, which is
+the weaker guarantee; those of ``benchmarks/tables.py`` differ in one record replaced.
 """
 
 from __future__ import annotations

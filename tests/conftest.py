@@ -35,6 +35,7 @@ IN_FULL = (
     "estimation/bootstrap/test_shapes.py",
     "site/test_code.py",
     "site/test_pages.py",
+    "site/test_tables.py",
 )
 
 

@@ -100,7 +100,7 @@ def test_changes_are_those_since_the_last_commit(
     assert sorted(changed(tmp_path)) == ["edited", "moved", "näw name", "staged"]
 
 
-def test_what_has_not_begun_in_time_is_left_out(tmp_path: Path) -> None:
+def test_what_has_not_begun_in_time_is_left_out_and_counted_at_the_end(tmp_path: Path) -> None:
     for seconds, outcome in ((0, "1 skipped"), (600, "1 passed")):
         command = [sys.executable, "-m", "pytest", "-n", "0", f"--within={seconds}"]
         quiet = ["-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}"]
@@ -114,3 +114,5 @@ def test_what_has_not_begun_in_time_is_left_out(tmp_path: Path) -> None:
             timeout=120,
         )
         assert outcome in done.stdout
+        told = done.stdout.partition(" not tried here ")[2]
+        assert ("     1  no time left (--within)" in told) == (seconds == 0)

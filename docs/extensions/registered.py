@@ -5,7 +5,6 @@ The rows come from the registries when the site is built, so that a new one need
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator
 
@@ -48,12 +47,12 @@ def schemes() -> Iterator[Row]:
 
 def statistics() -> Iterator[Row]:
     """Every statistic that has a name on the command line."""
-    yield "statistic", "what it is", "releases", "bootstraps"
+    yield "statistic", "what it is", "columns", "releases", "bootstraps"
     for name, one in statistic.registered().items():
         if one.usage is not None:
-            first = (inspect.getdoc(one) or "").split("\n\n")[0]
+            columns = f"{one.fewest}" + (" or more" if one.most is None else "")
             runners = ("yes" if on else "" for on in (one.for_release, one.for_bootstrap))
-            yield f"``{one.usage or name}``", " ".join(first.split()), *runners
+            yield f"``{one.usage or name}``", one.about, columns, *runners
 
 
 #: What can be listed.

@@ -10,6 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 import mustdp as md
@@ -206,7 +207,7 @@ def by_quadrature(sharp: Sharp, lattice: WeightLattice, choice: Choice, bins: fl
         bends = np.append(np.maximum(np.diff(slopes), 0.0), max(-slopes[-1], 0.0))
         values.append(f[one] + bends @ price[1:])
     powers = np.power(values, 1.0 / q) / (phi**2 + np.square(eta))
-    whole = float(np.trapezoid(powers, eta)) / (math.pi * bins)
+    whole = float(trapezoid(powers, eta)) / (math.pi * bins)
     moment = float(sharp._home_moment(np.array([choice.p * phi]), choice.home)[0])
     return whole * math.exp(moment / choice.p)
 
@@ -395,7 +396,7 @@ def test_the_first_batch_pays_beyond_its_cut(
     d = np.linspace(-3.0, nu, 40_001)
     term = WorstTerm(contrast, 0.0)
     prices = term.value(d)
-    exact = 1.0 + float(np.trapezoid(c * c * np.exp(c * d) * prices, d))
+    exact = 1.0 + float(trapezoid(c * c * np.exp(c * d) * prices, d))
     assert exact <= found <= 1.01 * exact
 
 

@@ -1,7 +1,7 @@
 """Under add_remove the number of records is private: nothing that is printed may tell it.
 
 Poisson subsets once came with the exact n in every result, and a wrong ``-n`` was refused with the
-right one. Data with a record more or less now give the same words, up to numbers with noise.
+right one. Data with one record added or removed now give the same words, up to numbers with noise.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def test_relation_and_shift_are_named(
     text = run(*shlex.split(f"{line} --delta 1e-5")).out
     assert f"relation {relation}" in text
     assert f"shift {shift:g} per copy" in text
-    words = "one record replaced" if relation == "replace-one" else "one record more or less"
+    words = "one record replaced" if relation == "replace-one" else "one record added or removed"
     assert f"upper: certified, no pair of neighbouring data sets ({words})" in text
     by = (
         "an adversary" if "adaptive" in given["attained_by"] else f"the {given['attained_by']} pair"

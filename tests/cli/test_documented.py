@@ -256,6 +256,28 @@ def test_ranges_are_public_and_deltas_below_one_in_n(name: str) -> None:
             assert "below 1/n" in parameter.help
 
 
+def test_a_letter_means_one_thing() -> None:
+    """In help texts; an epsilon is E, and a delta D, under every name."""
+    alike = {"--each": "--epsilon", "--mechanism-epsilon": "--epsilon",
+             "--mechanism-delta": "--delta"}  # fmt: skip
+    meant: dict[str, set[str]] = {}
+    for command in GROUP.commands.values():
+        for parameter in command.params:
+            if len(str(parameter.metavar)) == 1:
+                name = parameter.opts[0]
+                meant.setdefault(str(parameter.metavar), set()).add(alike.get(name, name))
+    assert len(meant) > 10
+    assert not {letter: names for letter, names in meant.items() if len(names) > 1}
+
+
+def test_long_lists_of_words_end_in_a_link() -> None:
+    for command, option in (("account", "--scheme"), ("account", "--composition"),
+                            ("release", "--statistic"), ("bootstrap", "--statistic")):  # fmt: skip
+        said = _help(command, option)
+        assert said.count(". ") <= 1
+        assert "docs/cli.md explains them" in said
+
+
 @pytest.mark.parametrize(
     ("line", "missing"),
     [

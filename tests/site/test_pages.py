@@ -126,6 +126,17 @@ def test_spelling() -> None:
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+def test_prose_spells_relations_with_hyphens() -> None:
+    """Python has underscores; tables that programs write have what the programs have."""
+    written = {"dp-accounting-tests.md", "deployments.md"}
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]:
+        if page.name not in written and page.name != "CHANGELOG.md":
+            text = re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.M | re.S)
+            prose = [line for line in text.splitlines() if not line.startswith(("    ", "| "))]
+            left = re.sub(r"`[^`]*`", "", "\n".join(prose))
+            assert not re.findall(r"replace_one|add_remove", left), page
+
+
 def test_comparisons_would_notice() -> None:
     assert_same_shape("mean 3.4 [1.0, 2]", "mean 3.7 [0.5, 2.25]")
     with pytest.raises(AssertionError):

@@ -272,7 +272,7 @@ def _pulled(outputs: Tensor, target: Tensor) -> Tensor:
 # The game on a user's own model and data: some of the records are canaries.
 #
 # A fair bit decides for each of them which of two versions of it is in the data: itself or another
-# (neighbours by one record replaced), itself or nothing (one record more or less). All other
+# (neighbours by one record replaced), itself or nothing (one record added or removed). All other
 # records stay. The attacker sees the model after every step and compares how well it fits each
 # version. Such canaries are no worst case: what is found is what this attacker finds on these data.
 
@@ -386,7 +386,7 @@ def _attacked(
 #
 # Every record is a canary. Canary i pulls in a direction of its own, parameter i of a linear
 # model, ten times harder than the clip allows; a fair bit decides whether it pulls one way or the
-# other (neighbours by one record replaced) or at all (one record more or less). The loss is
+# other (neighbours by one record replaced) or at all (one record added or removed). The loss is
 # linear, so what a step releases does not depend on the steps before, and the directions do not
 # meet: this is close to the worst data the certificate speaks of. The attacker sees the model
 # after every step.

@@ -94,8 +94,8 @@ _accounting = Panel(
     --method NAME       certified; one-slope (or section4): the upper bound from the theorem of the
                         MUST paper, composed; paper: the paper's own composition, which follows one
                         pair of data sets only.
-    --composition NAME  How closely the steps are bounded: pair, quick, auto or family, in rising
-                        order of time and precision. auto takes up to three seconds.
+    --composition NAME  How closely steps are bounded, from fast to precise: pair, quick, auto or
+                        family; docs/cli.md explains them.
     --dimension INT     Number of coordinates of every release. With 1, a single number, the
                         bounds of wor are closer.
     --event FILE        Instead of scheme, noise and steps: an event of dp_accounting, its
@@ -445,7 +445,7 @@ _ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0)
 _risk = Panel(
     ACCOUNTING,
     """
-    --fpr F    False-positive rate of the attacker, 0 to 1; may be given several times. Default:
+    --fpr FPR  False-positive rate of the attacker, 0 to 1; may be given several times. Default:
                0.001, 0.01 and 0.1.
     --order A  Order of a Renyi divergence, above 1; may be given several times. Default: 2, 4, 8,
                16 and 32.

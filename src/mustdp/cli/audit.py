@@ -29,11 +29,11 @@ _EXPERIMENT = "a game with a seed, an experiment: its canaries, batches and nois
 _game = Panel(
     "Game",
     """
-    --clip C    Bound on the norm of one record's gradient; every canary's gradient is ten times
-                as long.
-    --runs INT  Independent runs; their canaries count together.
-    --level P   Confidence of what is found, above 0.5 and below 1.
-    --seed INT  Reproducible, for experiments: canaries, batches and noise are repeated.
+    --clip C       Bound on the norm of one record's gradient; every canary's gradient is ten times
+                   as long.
+    --runs INT     Independent runs; their canaries count together.
+    --level LEVEL  Confidence of what is found, above 0.5 and below 1.
+    --seed INT     Reproducible, for experiments: canaries, batches and noise are repeated.
     """,
 )
 

@@ -67,13 +67,13 @@ DESIGNS = {
 _resampling = Panel(
     "Resampling",
     """
-    --design NAME   Instead of --scheme: subsampling (-m), m-out-of-n (-m), poisson (--rate),
-                    must-ow and must-ww (-b, -m), double (double bootstrap: -b, -m, --subsets,
-                    --reuse) or blb (bag of little bootstraps: -b, --subsets, --reuse).
-    --replicates T  Number of subsets, one release each. Required, unless --subsets and --reuse are
-                    given.
-    --subsets S     With --reuse: number of first-stage subsets.
-    --reuse R       With --subsets: second-stage draws from each first-stage subset.
+    --design NAME     Instead of --scheme: subsampling (-m), m-out-of-n (-m), poisson (--rate),
+                      must-ow and must-ww (-b, -m), double (double bootstrap: -b, -m, --subsets,
+                      --reuse) or blb (bag of little bootstraps: -b, --subsets, --reuse).
+    --replicates INT  Number of subsets, one release each. Required, unless --subsets and --reuse
+                      are given.
+    --subsets INT     With --reuse: number of first-stage subsets.
+    --reuse R         With --subsets: second-stage draws from each first-stage subset.
     """,
 )
 
@@ -150,21 +150,22 @@ class DesignOptions:
 _statistics = Panel(
     STATISTICS,
     """
-    --lower L         Required: lower end of the public range; values below are clipped to it. Once,
-                      or once for each --column. Public means known without looking at the data.
-    --upper U         Required: upper end of the public range; values above are clipped to it.
-    --statistic NAME  One of {for_bootstrap}. Of all columns, or of some: mean@age. Repeat it for
-                      several in one release.
-    --interval KIND   normal; percentile, bootstrap-t and BCa raise an error that says why.
-    --level P         Coverage of the interval.
-    --simultaneous    Widen all intervals until they hold together (Bonferroni).
-    --population N    Size of the population that the records were drawn from, without replacement.
+    --lower L          Required: lower end of the public range; values below are clipped to it.
+                       Once, or once for each --column. Public means known without looking at the
+                       data.
+    --upper U          Required: upper end of the public range; values above are clipped to it.
+    --statistic NAME   What to estimate, mean by default: {for_bootstrap}; docs/cli.md explains
+                       them. May be repeated.
+    --interval KIND    normal; percentile, bootstrap-t and BCa raise an error that says why.
+    --level LEVEL      Coverage of the interval.
+    --simultaneous     Widen all intervals until they hold together (Bonferroni).
+    --population SIZE  Size of the population that the records were drawn from, without replacement.
     """,
 )
 _run = Panel(
     RUN,
     """
-    --workers W     Processes on this machine. Default: as many as the work is worth.
+    --workers INT   Processes on this machine. Default: as many as the work is worth.
     --dask ADDRESS  Run on a Dask cluster: the scheduler's address (tls://...), or local.
     --insecure      Accept a scheduler without certificates (tcp://...): anyone who reaches it can
                     read the records and run code.
@@ -174,7 +175,7 @@ _accounting = Panel(
     ACCOUNTING,
     """
     --relation NAME  Which data sets are neighbours: replace-one (one record is replaced) or
-                     add-remove (one record more or less). Default: add-remove for poisson and
+                     add-remove (one record added or removed). Default: add-remove for poisson and
                      truncated-poisson, replace-one otherwise.
     """,
 )

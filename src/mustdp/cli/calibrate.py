@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 _risk_target = Panel(
     ACCOUNTING,
     """
-    --tpr T        Instead of --epsilon and --delta: the largest true-positive rate of an attacker
-                   at the false-positive rate --fpr.
-    --fpr F        With --tpr: the attacker's false-positive rate, below T.
-    --advantage A  Instead of --epsilon and --delta: the largest difference between an attacker's
-                   true-positive and false-positive rates.
+    --tpr TPR              Instead of --epsilon and --delta: the largest true-positive rate of an
+                           attacker at the false-positive rate --fpr.
+    --fpr FPR              With --tpr: the attacker's false-positive rate, below TPR.
+    --advantage ADVANTAGE  Instead of --epsilon and --delta: the largest difference between an
+                           attacker's true-positive and false-positive rates.
     """,
 )
 

@@ -211,10 +211,8 @@ _statistics = Panel(
                                for all, once for each --column, or as COLUMN=L. Public means known
                                without looking at the data.
     --upper U                  Upper end of the public range; values above are clipped to it.
-    --statistic NAME           One of {for_release}. Of every --column, or of some: mean@age.
-                               Repeat it for several in one release. Counts and sums are those
-                               expected for as many records drawn from the population; with
-                               --population census, those of the file.
+    --statistic NAME           What to estimate, mean by default: {for_release}; docs/cli.md
+                               explains them. May be repeated.
     --categories COLUMN=A,B,C  A column of categories; the list is public, and what is not in it is
                                'other'.
     --whole COLUMN             A column whose values are publicly known to be whole numbers. Its
@@ -233,9 +231,9 @@ _statistics = Panel(
     --total                    Also release margins and the total of all groups.
     --consistent               Make cells, margins and totals agree with each other and with a
                                public number of records.
-    --population N             Size of the population sampled from, for smaller errors; census: the
+    --population SIZE          Size of the population sampled from, for smaller errors; census: the
                                records are all of it, and only noise is left.
-    --level P                  Coverage of the intervals.
+    --level LEVEL              Coverage of the intervals.
     """,
 )
 
@@ -402,7 +400,7 @@ _survey = Panel(
     "Survey design",
     """
     --weights COLUMN          A column of survey weights.
-    --largest-weight W        The largest weight, public; larger ones are cut to it.
+    --largest-weight WEIGHT   The largest weight, public; larger ones are cut to it.
     --strata COLUMN           A column of strata.
     --stratum-shares A=X,B=Y  Shares of the strata in the population, which are public.
     --cluster COLUMN          A column that identifies clusters, such as households.

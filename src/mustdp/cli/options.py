@@ -69,25 +69,13 @@ def read_stages(name: str, text: str) -> Stages:
     return tuple(pairs)
 
 
-def _listed_schemes() -> str:
-    """All schemes in a phrase, those with the same sizes together."""
-    by_sizes: dict[tuple[str, ...], list[str]] = {}
-    for one in BY_NAME.values():
-        by_sizes.setdefault(one.sizes, []).append(one.name)
-    return "; ".join(
-        f"{', '.join(names)} ({', '.join(SIZES[size].flag for size in sizes)})"
-        for sizes, names in by_sizes.items()
-    )
-
-
 _scheme = Panel(
     "Scheme",
-    f"--scheme NAME  Give this or --stages: {_listed_schemes()}. wor is without and wr with "
-    "replacement; o and w say the same of the two stages of must-ow and the like. account, risk, "
-    "calibrate, train and draw also take epochs: allocation (-n, --bins or -m), shuffle (-n, -m)."
-    "\n"
-    "--stages KIND:SIZE,...  Instead of --scheme: any number of stages, for example wor:118,wr:200 "
-    "(-n).\n" + "\n".join(f"{one.flag} {one.metavar}  {one.help}" for one in SIZES.values()),
+    f"--scheme NAME  How batches are drawn: {', '.join(NAMES)}; in account, risk, calibrate, train "
+    f"and draw also {' and '.join(EPOCH_NAMES)}; docs/cli.md explains them.\n"
+    "--stages KIND:SIZE,...  Instead of --scheme: any number of stages of -n records, for example "
+    "wor:118,wr:200.\n"
+    + "\n".join(f"{one.flag} {one.metavar}  {one.help}" for one in SIZES.values()),
 )
 _noise = Panel(
     "Noise",
@@ -373,7 +361,7 @@ _accounting = Panel(
     --steps K        Number of applications, each with a fresh draw and fresh noise. Required (or
                      --epochs, where it can be given).
     --relation NAME  Which data sets are neighbours: replace-one (one record is replaced) or
-                     add-remove (one record more or less). Default: add-remove for
+                     add-remove (one record added or removed). Default: add-remove for
                      {", ".join(_RANDOM_SIZES)}; replace-one otherwise.
     --group G        The most records that one person has: the guarantee covers all of them,
                      replaced together, or all present or absent.
@@ -544,8 +532,10 @@ _compared_sizes = Panel(
 _comparison = Panel(
     ACCOUNTING,
     """
+    --steps K             Required: number of applications, each with a fresh draw and fresh noise.
     --relation NAME       Which data sets are neighbours, for all schemes alike: replace-one (one
-                          record is replaced; the default) or add-remove (one record more or less).
+                          record is replaced; the default) or add-remove (one record added or
+                          removed).
     --noise-multiplier Z  Instead of --epsilon: noise scale divided by the bound C on one record's
                           contribution, the same for all schemes.
     """,
@@ -559,7 +549,7 @@ class ComparisonOptions:
     n: Annotated[int | None, _compared_sizes("-n", read_integer)] = None
     b: Annotated[int | None, _compared_sizes("-b", read_integer)] = None
     m: Annotated[int | None, _compared_sizes("-m", read_integer)] = None
-    steps: StepsOption = None
+    steps: Annotated[int | None, _comparison("--steps", read_repeats)] = None
     relation: Annotated[Relation | None, _comparison("--relation", read_relation)] = None
     epsilon: TargetOption = None
     delta: DeltaOption = None

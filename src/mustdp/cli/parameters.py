@@ -193,9 +193,9 @@ def _statistics(runner: str) -> Iterator[str]:
 
     marked = [one for one in classes.values() if "register" in map(ast.unparse, one.decorator_list)]
     for one in sorted(marked, key=lambda one: str(stated(one, "name"))):
-        usage, about = stated(one, "usage"), stated(one, "about")
+        usage = stated(one, "usage")
         if stated(one, runner) and usage is not None:
-            yield (usage or stated(one, "name")) + (f" ({about})" if about else "")
+            yield usage or stated(one, "name")
 
 
 def parser(name: str, read: Reader) -> Callable[[Any], Any]:

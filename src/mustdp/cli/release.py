@@ -281,22 +281,22 @@ def _cost(result: ReleaseResult) -> Iterator[str]:
 _plan_statistics = Panel(
     STATISTICS,
     """
-    -n N        Required: number of records, or an estimate of it.
+    -n INT      Required: number of records, or an estimate of it.
     --like LAW  The assumed distribution of values within their ranges: normal or uniform.
     --weight-range LOW,HIGH     Survey weights, spread evenly between these.
     --stratum-shares A=X,B=Y    Shares of strata in the population.
     --stratum-sizes A=X,B=Y     Their shares of the sample, where these differ.
     --cluster-size INT          Clusters of this many records.
     --cluster-correlation X     The correlation of values within clusters.
-    --missing-share S           The share of values that are missing, and dropped.
+    --missing-share SHARE       The share of values that are missing, and dropped.
     """,
 )
 _plan_accounting = Panel(
     ACCOUNTING,
     """
-    --epsilon E  An epsilon; repeat it to compare several. Give this or --width.
-    --width W    Instead of --epsilon: the smallest epsilon for intervals of at most this width.
-    --relative   --width is relative to the value, such as 0.05.
+    --epsilon E     An epsilon; repeat it to compare several. Give this or --width.
+    --width WIDTH   Instead of --epsilon: the smallest epsilon for intervals of at most this width.
+    --relative      --width is relative to the value, such as 0.05.
     --releases INT  This many releases share the budget, such as 12 in a year.
     """,
 )

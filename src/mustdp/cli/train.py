@@ -105,14 +105,14 @@ DatasetArgument = Annotated[
 _training = Panel(
     "Training",
     """
-    --data DIR         Folder with the files of mnist or adult, or with subfolders mnist and adult.
-                       Without it they are downloaded from OpenML once and kept.
-    --model NAME       linear (logistic regression) or mlp (128 hidden units; needs torch).
-    --clip C           Bound on the norm of one record's gradient.
-    --learning-rate X  Learning rate of the first step.
-    --schedule NAME    How the learning rate changes: constant, linear, cosine, inverse-sqrt.
-    --seed INT         Train reproducibly, for experiments only: anyone who knows the seed can
-                       subtract the noise. Without it, the operating system's entropy is used.
+    --data DIR            Folder with the files of mnist or adult, or with subfolders mnist and
+                          adult. Without it they are downloaded from OpenML once and kept.
+    --model NAME          linear (logistic regression) or mlp (128 hidden units; needs torch).
+    --clip C              Bound on the norm of one record's gradient.
+    --learning-rate RATE  Learning rate of the first step.
+    --schedule NAME       How the learning rate changes: constant, linear, cosine, inverse-sqrt.
+    --seed INT            Train reproducibly, for experiments only: anyone who knows the seed can
+                          subtract the noise. Without it, the operating system's entropy is used.
     """,
 )
 

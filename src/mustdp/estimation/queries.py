@@ -232,8 +232,9 @@ def present(
 # negative, so two clusters are at most sqrt(2) L apart, and in one slot no more than the diagonal
 # of [0, 1]^J.
 #
-# *Records as units.* One record more or less moves one s, in one slot, by at most L / m before it
-# is cut and so after; each square by |s' + s| |s' - s| <= 2 |s' - s|; the part by at most 2 L / m.
+# *Records as units.* Adding or removing one record moves one s, in one slot, by at most L / m
+# before it is cut and so after; each square by |s' + s| |s' - s| <= 2 |s' - s|; the part by at most
+# 2 L / m.
 # For numbers in [-1, 1] the squares are in [0, 1], so by no more than one each either. A record
 # that is replaced leaves one cluster and enters another: twice that.
 #

@@ -817,13 +817,14 @@ def _rounded(
     part = np.clip(table - low, 0.0, 1.0)
     if not exact:
         return np.asarray(low + (part >= 0.5))
-    numbers = np.arange(table.size).reshape(table.shape)
+    # milp of scipy 1.11 takes indices of 32 bits only.
+    numbers = np.arange(table.size, dtype=np.int32).reshape(table.shape)
     rows, columns, wanted, count = [], [], [], 0
     for one, public in exact:
         kept = [places[j] for j in one]
         rest = [k for k in range(table.ndim) if k not in kept]
         inside = np.transpose(numbers, (*kept, *rest)).reshape(max(public.size, 1), -1)
-        rows.append(np.repeat(np.arange(len(inside)) + count, inside.shape[1]))
+        rows.append(np.repeat(np.arange(len(inside), dtype=np.int32) + count, inside.shape[1]))
         columns.append(inside.ravel())
         wanted.append(public.ravel() - _margin(low, one, places).ravel())
         count += len(inside)

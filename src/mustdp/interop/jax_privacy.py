@@ -246,8 +246,8 @@ def plan_of(strategy: Any, num_examples: int, noise_multiplier: float) -> Plan:
         equal = strategy.partition_type is batch_selection.PartitionType.EQUAL_SPLIT
         if cycle > 1 and equal:
             raise NotCovered(
-                "strategy must have groups of type INDEPENDENT: one record more or less changes "
-                "groups of equal size"
+                "strategy must have groups of type INDEPENDENT: adding or removing one record "
+                "changes groups of equal size"
             )
         step = subsample(_at_random(n, strategy.sampling_prob, cap), noise)
         return _in_turn(repeat(-(-steps // cycle), step), cycle)

@@ -3,9 +3,9 @@
 ``replace_one``: one record is swapped, n stays. One copy of it moves a bounded sum from one end of
 the ball of radius C to the other: 2 C.
 
-``add_remove``: one record more or less. Under Poisson sampling and in epochs its place stays empty,
-and one copy moves the sum by C. A scheme with batches of a fixed size fills the place with another
-record, so one copy still moves the sum by up to 2 C.
+``add_remove``: one record added or removed. Under Poisson sampling and in epochs its place stays
+empty, and one copy moves the sum by C. A scheme with batches of a fixed size fills the place with
+another record, so one copy still moves the sum by up to 2 C.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Relation(StrEnum):
     REPLACE_ONE : Relation
         One record is swapped for another; their number stays, and is public.
     ADD_REMOVE : Relation
-        One record more or less.
+        One record added or removed.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Relation(StrEnum):
         Examples
         --------
         >>> Relation.REPLACE_ONE.differing(1), Relation.ADD_REMOVE.differing(3)
-        ('one record replaced', 'up to 3 records more or less')
+        ('one record replaced', 'up to 3 records added or removed')
         """
         return f"{'one record' if group == 1 else f'up to {group} records'} {_DIFFERENCE[self]}"
 
@@ -103,7 +103,7 @@ class Relation(StrEnum):
 
 _DIFFERENCE = {
     Relation.REPLACE_ONE: "replaced",
-    Relation.ADD_REMOVE: "more or less",
+    Relation.ADD_REMOVE: "added or removed",
 }
 
 

@@ -278,7 +278,7 @@ class Staircase(Mechanism):
         MECHANISM_EPSILON,
         Argument(
             "gamma",
-            "G",
+            "GAMMA",
             "Half of the width of the central step, in sensitivities, at most 1; "
             "1 / (1 + exp(E/2)) has the least error.",
             1e-9,

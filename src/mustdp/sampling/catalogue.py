@@ -34,7 +34,7 @@ SIZES = {
     one.name: one
     for one in (
         Size("n", "-n", "INT", "Number of records in the data set."),
-        Size("b", "-b", "INT", "Size of the first of two stages."),
+        Size("b", "-b", "INT", "Size of the first stage (must-ow, must-ww, must-wo, must-oo)."),
         Size("m", "-m", "INT", "Size of the batch, copies counted."),
         Size(
             "rate",

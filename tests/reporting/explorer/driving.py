@@ -17,13 +17,13 @@ DRIVER = shutil.which("chromedriver")
 def missing() -> str:
     """Why there is no browser to test with; empty if there is one."""
     if CHROMIUM is None:
-        return "chromium is not installed"
+        return "no browser: chromium is not installed (Debian: chromium, chromium-driver)"
     if DRIVER is None:
-        return "chromedriver is not installed (Debian: chromium-driver)"
+        return "no browser: chromedriver is not installed (Debian: chromium-driver)"
     try:
         import selenium  # noqa: F401
     except ImportError:
-        return "selenium is not installed"
+        return "no browser: selenium is not installed"
     return ""
 
 

@@ -13,7 +13,7 @@ from tests.reporting.report.questions import SAME_GUARANTEE, page
 from tests.seams import page as plain_page
 from tests.seams import page_table
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason=missing() or "there is a browser")
 
 REPRODUCTION = Path(__file__).parents[3] / "docs" / "reproduction" / "report.html"
 FAULTY = """<!DOCTYPE html><meta name="viewport" content="width=device-width"><body>

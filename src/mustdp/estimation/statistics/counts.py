@@ -358,6 +358,7 @@ class Count(Statistic):
 
     columns: tuple[str | int, ...] | None = None
     name = "count"
+    about = "the number of records, of a group or with a value"
     for_bootstrap = False
     numeric = False
     is_total = True
@@ -743,6 +744,7 @@ class Histogram(Statistic):
     columns: tuple[str | int, ...] | None = None
     name = "histogram"
     usage = "histogram[:CELLS]"
+    about = "the number of records in each category, or in each of CELLS equal parts of the range"
     for_bootstrap = False
     numeric = False
     is_total = True
@@ -787,7 +789,7 @@ class Contingency(Statistic):
 
     columns: tuple[str | int, ...] | None = None
     name = "contingency"
-    about = "a table of all columns at once"
+    about = "the number of records in every combination of categories or cells"
     fewest = 2
     most = None
     for_bootstrap = False
@@ -814,7 +816,7 @@ class Clipping(Statistic):
 
     columns: tuple[str | int, ...] | None = None
     name = "clipping"
-    about = "shares of records that the range clips"
+    about = "the shares of records that the range clips, below and above"
     for_bootstrap = False
     in_domains = True
 
@@ -902,7 +904,7 @@ class Proportion(Statistic):
     condition: str | None = field(default=None, repr=False, compare=False)
     name = "proportion"
     usage = "proportion:CONDITION"
-    about = "such as >50, >=50,<60, =1 or =CATEGORY"
+    about = "the share of records that meet a condition such as >50, >=50,<60, =1 or =CATEGORY"
     example = "proportion:>0.4,<=0.8"
     numeric = False
     in_domains = True

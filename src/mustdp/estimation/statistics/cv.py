@@ -62,7 +62,7 @@ class CoefficientOfVariation(MomentStatistic):
     columns: tuple[str | int, ...] | None = None
     name = "cv"
     label = "coefficient of variation"
-    about = "standard deviation over mean, of a range not below 0"
+    about = "the standard deviation over the mean, of a range not below 0"
     unbiased = True
     hidden = (
         "the noise leaves open whether the mean that is divided by is above 0: the interval is "

@@ -345,7 +345,7 @@ class Gini(CurveStatistic):
 
     columns: tuple[str | int, ...] | None = None
     name = "gini"
-    about = "coefficient of inequality"
+    about = "Gini's coefficient of inequality"
 
     def check_range(self, column: Range) -> None:
         """Values that are not negative."""
@@ -440,7 +440,7 @@ class TrimmedMean(WithoutTails):
     name = "trimmed-mean"
     usage = "trimmed-mean:P"
     example = "trimmed-mean:0.1"
-    about = "without the share P at either end"
+    about = "the mean without the share P of the records at either end"
 
     def on(self, found: Distribution) -> Estimated | None:
         """The integral over 1 - 2 p."""
@@ -469,7 +469,7 @@ class WinsorisedMean(WithoutTails):
     name = "winsorised-mean"
     usage = "winsorised-mean:P"
     example = "winsorised-mean:0.1"
-    about = "with the share P at either end moved to its quantile"
+    about = "the mean after the share P at either end was moved to its quantile"
 
     def on(self, found: Distribution) -> Estimated | None:
         """The integral, and p times both quantiles."""

@@ -72,7 +72,7 @@ class GeometricMean(Statistic):
 
     columns: tuple[str | int, ...] | None = None
     name = "geometric-mean"
-    about = "of a range above 0"
+    about = "the geometric mean, of a range above 0"
     positive = True
     in_domains = True
 

@@ -733,7 +733,7 @@ class LinearModel(Statistic):
     columns: tuple[str | int, ...] | None = None
     name = "linear-model"
     usage = "linear-model:FORMULA"
-    about = "as in R: y ~ x + C(g)"
+    about = "a linear regression by a formula as in R, such as y ~ x + C(g)"
     example = "linear-model:y ~ x"
     fewest = 2
     most = None

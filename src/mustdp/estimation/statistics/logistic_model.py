@@ -297,7 +297,7 @@ class LogisticModel(LinearModel):
 
     name = "logistic-model"
     usage = "logistic-model:FORMULA"
-    about = "coefficients in log odds"
+    about = "a logistic regression; coefficients in log odds"
     example = "logistic-model:y ~ x"
 
     def requests(self, schema: PublicSchema) -> Iterator[StatisticRequest]:

@@ -1090,6 +1090,7 @@ class Variance(InTwoForms):
     """
 
     name = "variance"
+    about = "the variance"
     unbiased = True
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
@@ -1141,6 +1142,7 @@ class StandardDeviation(Variance):
     """
 
     name = "sd"
+    about = "the standard deviation"
     label = "standard deviation"
 
     def estimate(self, at: AveragedMoments) -> FloatArray:
@@ -1203,6 +1205,7 @@ class Covariance(InTwoForms):
     """
 
     name = "covariance"
+    about = "the covariance"
     fewest = most = 2
     unbiased = True
     _entries: ClassVar[tuple[tuple[int, int, float], ...]] = ((0, 1, 1.0),)
@@ -1251,6 +1254,7 @@ class Correlation(Covariance):
     """
 
     name = "correlation"
+    about = "the correlation"
     unbiased = False
     _entries = ((0, 0, 0.5), (0, 1, math.sqrt(0.5)), (1, 1, 0.5))
     hidden = (
@@ -1403,7 +1407,7 @@ class LinearRegression(MomentStatistic):
 
     columns: tuple[str | int, ...] | None = None
     name = "regression"
-    about = "the last column on the others"
+    about = "intercept and slopes of the last column on the others"
     fewest = 2
     most = None
 
@@ -1635,7 +1639,7 @@ class Mean(MomentStatistic):
     columns: tuple[str | int, ...] | None = None
     squares: bool = True
     name = "mean"
-    about = "the default"
+    about = "the mean, which is the default"
     in_domains = True
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
@@ -1729,6 +1733,7 @@ class Sum(Statistic):
 
     columns: tuple[str | int, ...] | None = None
     name = "sum"
+    about = "the sum"
     for_bootstrap = False
     is_total = True
     in_domains = True

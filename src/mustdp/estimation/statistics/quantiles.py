@@ -1192,7 +1192,7 @@ class Quantile(Statistic):
     columns: tuple[str | int, ...] | None = None
     name = "quantile"
     usage = "quantile:P[:GRID]"
-    about = "GRID: points, their number, or sizes"
+    about = "the value below which a share P of the records lies"
     example = "quantile:0.7"
     in_domains = True
 
@@ -1328,7 +1328,7 @@ class Median(Quantile):
     p: float = field(default=0.5, init=False)
     name = "median"
     usage = "median[:GRID]"
-    about = ""
+    about = "the quantile for P = 0.5"
     example = ""
 
     @classmethod

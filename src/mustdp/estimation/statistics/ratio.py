@@ -56,7 +56,7 @@ class Ratio(MomentStatistic):
 
     columns: tuple[str | int, ...] | None = None
     name = "ratio"
-    about = "of the totals of two columns, the first over the second"
+    about = "the total of the first column over that of the second"
     fewest = most = 2
     hidden = (
         "the noise leaves open whether the total that is divided by is above 0: the interval is "

@@ -50,7 +50,7 @@ class RootMeanSquare(MomentStatistic):
     columns: tuple[str | int, ...] | None = None
     name = "rms"
     label = "root mean square"
-    about = "root mean square"
+    about = "the root of the mean square"
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
         """The mean square."""

@@ -50,7 +50,7 @@ class Statistic(ABC):
         How it is written there, such as ``quantile:P``; empty for the name alone, None where it
         cannot be written.
     about : str
-        What its name does not say, for the help.
+        What is estimated, for the table of statistics in the documentation.
     example : str
         One that can be asked of columns from 0 to 1, for the conformance test; empty for the name.
         Where ``positive``, of columns from 0.5 to 1.5.
@@ -284,15 +284,6 @@ def usages(runner: str) -> tuple[str, ...]:
     """How the statistics are written that a runner takes: "for_release" or "for_bootstrap"."""
     return tuple(
         one.usage or name
-        for name, one in registered().items()
-        if getattr(one, runner) and one.usage is not None
-    )
-
-
-def help_of(runner: str) -> str:
-    """The statistics that a runner takes, for the help of the command line."""
-    return ", ".join(
-        f"{one.usage or name} ({one.about})" if one.about else one.usage or name
         for name, one in registered().items()
         if getattr(one, runner) and one.usage is not None
     )
