@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.integrate import trapezoid
 
 import mustdp as md
 from mustdp.accounting.epochs.clones import Clones, Ladder, Rung, fewer
