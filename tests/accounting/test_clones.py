@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import trapezoid
 
 import mustdp as md
 from mustdp.accounting.epochs.clones import Clones, Ladder, Rung, fewer
@@ -42,18 +43,18 @@ def test_a_release_is_below_a_mixture_with_an_empty_place(p: float, away: float)
     empty = stats.norm.pdf(x)
     for move in (away, -away, 0.4 * away, 0.0):
         other = stats.norm.pdf(x - move)
-        eta = np.trapezoid(np.maximum(p * empty - other, 0.0), x)
+        eta = trapezoid(np.maximum(p * empty - other, 0.0), x)
         assert eta <= raised * (1.0 + 1e-6) + 1e-12
         if abs(move) == away:
             assert raised == pytest.approx(eta, rel=1e-6)
         rest = np.maximum(other - p * empty, 0.0) + (raised - eta) * other
         mixed = (p * empty + rest) / (1.0 + raised)
-        assert np.trapezoid(mixed, x) == pytest.approx(1.0, abs=1e-8)
+        assert trapezoid(mixed, x) == pytest.approx(1.0, abs=1e-8)
         # Below it, up to the factor that is charged, which could be no smaller for the farthest.
         assert np.all(other <= (1.0 + raised) * mixed * (1.0 + 1e-12))
         if abs(move) == away:
             assert np.max(other / mixed) == pytest.approx(1.0 + raised, rel=1e-3 * raised + 1e-9)
-        assert np.trapezoid(np.maximum(mixed - other, 0.0), x) <= raised * (1.0 + 1e-6)
+        assert trapezoid(np.maximum(mixed - other, 0.0), x) <= raised * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize(("count", "p"), [(999, 0.05), (50, 0.4), (10**5, 1e-3), (7, 0.9)])

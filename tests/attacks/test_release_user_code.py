@@ -241,7 +241,7 @@ def test_data_are_left_as_they_are() -> None:
     """Nothing that reads a frame or an array writes into it, missing values included."""
     pandas = pytest.importorskip("pandas")
     values = np.column_stack([np.linspace(-5.0, 15.0, 50), np.tile([0.0, 1.0], 25)])
-    frame = pandas.DataFrame(values, columns=["a", "b"])
+    frame = pandas.DataFrame(values.copy(), columns=["a", "b"])
     frame.loc[3, "a"] = np.nan
     copies = values.copy(), frame.copy()
     common: dict[str, Any] = {"lower": 0, "upper": 10, "noise_multiplier": 1.0, "delta": 1e-3}
