@@ -182,9 +182,9 @@ def main() -> None:
     parser.add_argument("--model", choices=("scattering", "cnn"), default="scattering")
     parser.add_argument("--scheme", choices=("allocation", "poisson", "wor"), default="allocation")
     parser.add_argument("--epsilon", type=float, default=3.0)
-    parser.add_argument("--epochs", type=int, help="default: 20, or 14 with --model cnn")
-    parser.add_argument("--batch", type=int, help="default: 4096, or 1024 with --model cnn")
-    parser.add_argument("--rate", type=float, help="default: 16, or 3 with --model cnn")
+    parser.add_argument("--epochs", type=int, help="default: 20, or 40 with --model cnn")
+    parser.add_argument("--batch", type=int, help="default: 4096, or 2048 with --model cnn")
+    parser.add_argument("--rate", type=float, help="default: 16, or 4 with --model cnn")
     parser.add_argument("--ema", type=float, help="default: 0.95, or 0.98 with --model cnn")
     parser.add_argument("--mean-noise", type=float, default=16.0, help="noise of the mean")
     parser.add_argument("--records", type=int, help="only so many of the records, to try it out")
@@ -192,9 +192,9 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="a folder that keeps the features")
     asked = parser.parse_args()
     by_features = asked.model == "scattering"
-    epochs = asked.epochs or (20 if by_features else 14)
-    batch = asked.batch or (4096 if by_features else 1024)
-    rate = asked.rate or (16.0 if by_features else 3.0)
+    epochs = asked.epochs or (20 if by_features else 40)
+    batch = asked.batch or (4096 if by_features else 2048)
+    rate = asked.rate or (16.0 if by_features else 4.0)
     ema = asked.ema or (0.95 if by_features else 0.98)
 
     inputs, labels, tests, answers = (
