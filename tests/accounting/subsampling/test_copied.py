@@ -138,6 +138,8 @@ def test_values_are_made_convex_from_above() -> None:
     assert found[-1] == pytest.approx(values[-1], rel=1e-9)
     convex = np.exp(-epsilon)
     assert convex_above(epsilon, convex) == pytest.approx(convex, rel=1e-11)
+    values[-1] = values[-4]  # where they rise, the last one included, none may be lowered
+    assert np.all(convex_above(epsilon, values) >= values)
 
 
 @pytest.mark.parametrize("scheme", [WR, OW])

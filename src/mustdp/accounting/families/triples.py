@@ -1063,13 +1063,14 @@ def _slopes(theta: FloatArray, m: FloatArray, distance: FloatArray) -> FloatArra
 def convex_above(epsilon: FloatArray, values: FloatArray) -> FloatArray:
     """Values that are convex and decreasing in e^epsilon, just above the ones given.
 
-    The lower hull is below them. Where it is, (x_b - x)_+ is added, x_b the right end of that edge:
-    it is convex and decreasing too.
+    What lies below a later value is raised to it. The lower hull is below them. Where it is, (x_b -
+    x)_+ is added, x_b the right end of that edge: it is convex and decreasing too.
     """
     alpha = np.exp(epsilon)
-    kept = lower_hull(alpha, np.minimum.accumulate(values))
+    values = np.maximum.accumulate(values[::-1])[::-1]
+    kept = lower_hull(alpha, values)
     right = np.append(kept[1:], kept[-1])[np.searchsorted(kept, np.arange(alpha.size), "right") - 1]
-    hull = np.interp(alpha, alpha[kept], np.minimum.accumulate(values)[kept])
+    hull = np.interp(alpha, alpha[kept], values[kept])
     short = np.flatnonzero((values > hull) & (right > np.arange(alpha.size)))
     need = (values[short] - hull[short]) / (alpha[right[short]] - alpha[short])
     slopes = np.zeros(alpha.size)
