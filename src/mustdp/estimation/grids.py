@@ -57,7 +57,7 @@ def with_grids(
     names = [column.name for column in schema.columns]
     wanted: dict[int, list[float]] = {}
     for one in asked:
-        if isinstance(one, Quantile) and one.grid == BY_SIZES:
+        if isinstance(one, Quantile) and one.by_sizes:
             for k in one.positions(names):
                 wanted.setdefault(k, []).append(one.p)
     if not wanted:

@@ -841,10 +841,11 @@ def private_release(
     privacy = release_with_noise(
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, relation=used
     )
-    schema = with_grids(
-        schema, asked, privacy.noise_multiplier * math.sqrt(max(len(parts_of(requests)), 1)), level,
-        ranges.find,
-    )  # fmt: skip
+    by_sizes = any(one.by_sizes for one in asked)
+    if by_sizes:
+        parts = max(len(parts_of(requests)), 1)
+        noise = privacy.noise_multiplier * math.sqrt(parts)
+        schema = with_grids(schema, asked, noise, level, ranges.find)
     key = release_key(seed, name="seed")
     privacy = replace(privacy, seeded=key.seeded)
     if ledger is not None:
@@ -929,7 +930,7 @@ def private_release(
             "budget; statistics are those of the clipped values"
             for name, (low, high) in used_ranges.items()
         )
-        + grids_in_words(schema),
+        + (grids_in_words(schema) if by_sizes else ()),
         families=tuple(families),
         ranges=used_ranges,
     )

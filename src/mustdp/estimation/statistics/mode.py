@@ -33,7 +33,6 @@ from scipy.special import ndtri
 from mustdp.estimation.result import CLEARLY, FEW, Interval, vacuous_interval
 from mustdp.estimation.schema import PublicSchema
 from mustdp.estimation.statistics.counts import (
-    CELLS,
     Histogram,
     InCells,
     Listed,
@@ -65,8 +64,6 @@ class Mode(Histogram):
         The columns it reads, by name or position; None means all that are given.
     """
 
-    count: int = CELLS
-    columns: tuple[str | int, ...] | None = None
     name = "mode"
     usage = "mode[:CELLS]"
     about = "the most frequent category, and its share"

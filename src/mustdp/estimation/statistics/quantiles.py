@@ -1213,7 +1213,7 @@ class Quantile(Statistic):
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """On its own grid, or on one that fits the range."""
         column = schema.columns[columns[0]]
-        if self.grid == BY_SIZES and column.grids:
+        if self.by_sizes and column.grids:
             one, own = max(column.grids, key=len), column.grids if len(column.grids) > 1 else ()
             return ReleasedQuantile(schema, columns, self.p, one, self._called(), own)
         own_points = self.grid not in (None, BY_SIZES)
@@ -1227,7 +1227,7 @@ class Quantile(Statistic):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", checks.real("p", self.p, above=0.0, below=1.0))
-        if self.grid is None or self.grid == BY_SIZES:
+        if self.grid is None or self.by_sizes:
             pass
         elif np.ndim(self.grid) == 0:
             checks.integer("grid", self.grid, 1, LARGEST_GRID)
@@ -1245,9 +1245,14 @@ class Quantile(Statistic):
         """Halves of either sign at every grid point, added up."""
         return Shape(in_a_ball=True)
 
+    @property
+    def by_sizes(self) -> bool:
+        """Where it says so."""
+        return isinstance(self.grid, str) and self.grid == BY_SIZES
+
     def check_bootstrap(self) -> None:
         """Sizes of groups are those of a release."""
-        if self.grid == BY_SIZES:
+        if self.by_sizes:
             raise InvalidParameter.refusing(
                 "statistic", f"must have a grid other than {BY_SIZES!r} here", repr(self.written)
             )

@@ -168,6 +168,11 @@ class Statistic(ABC):
         for own in itertools.combinations(columns, together):
             yield self.bind(schema, own)
 
+    @property
+    def by_sizes(self) -> bool:
+        """Whether its grid is chosen by the public sizes of groups (``grids.py``)."""
+        return False
+
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """What is asked of one release about these columns."""
         raise InvalidParameter(f"{self.name} must be asked of the bootstrap")
