@@ -631,13 +631,15 @@ class Sampled:
 
 
 def averaged(values: Array, certain: float = 0.0) -> Sampled:
-    """Mean of values; where most of them are near one, rare small ones may not have been seen.
+    """Mean of values; where most are near the largest, rare small ones may not have been seen.
 
     There the last term of the empirical Bernstein bound (Maurer & Pontil 2009, arXiv 0907.3740v1,
     Theorem 4) is taken off, at the level of five standard errors.
     """
     mean, error = float(values.mean()), float(values.std(ddof=1) / math.sqrt(values.size))
-    unseen = 7.0 * math.log(2.0 / 3e-7) / (3.0 * (values.size - 1)) if mean > 0.5 else 0.0
+    largest = float(values.max())
+    left = largest * 7.0 * math.log(2.0 / 3e-7) / (3.0 * (values.size - 1))
+    unseen = left if mean > 0.5 * largest else 0.0
     return Sampled(mean + certain, error, int(np.count_nonzero(values)), unseen)
 
 
